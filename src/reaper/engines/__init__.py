@@ -1,0 +1,1 @@
+"""Engines run the stages of a study: here on one machine."""

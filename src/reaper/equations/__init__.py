@@ -1,0 +1,48 @@
+"""The paper's equations, one function each: tensors in, tensors out.
+
+This is the lowest room of the house: it imports nothing else of `reaper`. Every loss is safe to capture in a CUDA
+graph (no value of a tensor is read, no branch depends on one); the Fisher functions are run once a task, eagerly.
+"""
+
+from .adversarial import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
+from .consolidation import (
+    ewc_loss,
+    fisher_diagonal,
+    fisher_overlap,
+    ltm_ewc_loss,
+    min_max_normalise,
+    oewc_fisher_update,
+    oewc_loss,
+)
+from .distillation import distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, repr_loss, standardise
+from .q_learning import dqn_loss, dqn_target
+from .registry import EQUATIONS, Equation, equation
+
+__all__ = [
+    "EQUATIONS",
+    "Equation",
+    "disc_loss",
+    "distill_loss",
+    "distill_loss_policy",
+    "dqn_loss",
+    "dqn_target",
+    "equation",
+    "ewc_loss",
+    "fisher_diagonal",
+    "fisher_overlap",
+    "gan_data",
+    "gen_loss",
+    "gradient_norms",
+    "interpolate",
+    "ltm_ewc_loss",
+    "min_max_normalise",
+    "noisy",
+    "oewc_fisher_update",
+    "oewc_loss",
+    "pr_loss",
+    "pr_loss_policy",
+    "repr_loss",
+    "rescale",
+    "standardise",
+    "unscale",
+]

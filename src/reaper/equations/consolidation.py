@@ -1,0 +1,188 @@
+"""Elastic weight consolidation: weights that mattered to earlier tasks are held near where those tasks left them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .registry import equation
+
+
+@equation("ltm-ewc-loss")
+def ltm_ewc_loss(distillation: Tensor, penalties: Tensor, strength: float | Tensor) -> Tensor:
+    """ltm-ewc-loss: mean over the batch of L_D, plus lambda / 2 times the penalty.
+
+    distillation (N,), penalties () or, with one for each earlier task, (K,): they are added; strength lambda -> scalar.
+    """
+    return distillation.mean() + strength / 2 * penalties.sum()
+
+
+@equation("ewc-loss")
+def ewc_loss(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Iterable[Tensor]) -> Tensor:
+    """ewc-loss: sum over weights of F (theta - theta*)^2, for one earlier task.
+
+    Three series of tensors, alike in order and shapes -> scalar.
+    """
+    return _weighted_distance(fisher, weights, anchor)
+
+
+@equation("oewc-loss")
+def oewc_loss(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Iterable[Tensor]) -> Tensor:
+    """oewc-loss: sum over weights of F* (theta - theta*)^2, with the running F* and the previous task's weights.
+
+    Three series of tensors, alike in order and shapes -> scalar.
+    """
+    return _weighted_distance(fisher, weights, anchor)
+
+
+@equation("oewc-Fupdate")
+def oewc_fisher_update(
+    running: Mapping[str, Tensor], new: Mapping[str, Tensor], discount: float | Tensor
+) -> dict[str, Tensor]:
+    """oewc-Fupdate: F* = gamma F*_{t-1} + F_t, weight by weight; `new` is normalised by the caller."""
+    _require_same_names(running, new)
+    return {name: discount * running[name] + new[name] for name in new}
+
+
+@equation("fisher-eq")
+def fisher_diagonal(network: nn.Module, states: Tensor, chunk: int = 64) -> dict[str, Tensor]:
+    """fisher-eq: the diagonal of E[J^T J], exactly: squared derivatives summed over outputs, averaged over states.
+
+    states (N, ...) floats, network(states) (N, A) -> name of each parameter: tensor of its shape. beta = 1. Every
+    parameter must belong to an nn.Linear or nn.Conv2d called once, and no layer may mix states; `chunk` states are held
+    at a time. A policy's y is what the network returns: its logits.
+    """
+    layers = _layers(network)
+    total = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
+    for part in states.split(chunk):
+        _add_squared_derivatives(network, layers, part, total)
+    return {name: value / len(states) for name, value in total.items()}
+
+
+@equation("fisher-overlap")
+def fisher_overlap(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Tensor:
+    """fisher-overlap: 1 - d^2 of two diagonal Fisher matrices, each normalised to unit trace.
+
+    Two mappings with the same names and shapes -> scalar, float64. NaN where a trace is zero: d is not defined there.
+    The paper gives d^2 without a label; the name is ours.
+    """
+    _require_same_names(first, second)
+    f1 = torch.cat([first[name].flatten().double() for name in first])
+    f2 = torch.cat([second[name].flatten().double() for name in first])
+    f1, f2 = f1 / f1.sum(), f2 / f2.sum()
+    d_squared = (f1 + f2 - 2 * (f1 * f2).sqrt()).sum() / 2
+    return 1 - d_squared
+
+
+def min_max_normalise(fisher: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Scale a Fisher diagonal to [0, 1] by the least and greatest value over all weights; a constant one becomes 0."""
+    low = torch.stack([value.min() for value in fisher.values()]).min()
+    high = torch.stack([value.max() for value in fisher.values()]).max()
+    span = (high - low).where(high > low, torch.ones_like(low))  # a constant one: 0 / 1, not 0 / 0
+    return {name: (value - low) / span for name, value in fisher.items()}
+
+
+def _weighted_distance(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Iterable[Tensor]) -> Tensor:
+    terms = [(f * (w - a).square()).sum() for f, w, a in zip(fisher, weights, anchor, strict=True)]
+    return torch.stack(terms).sum()
+
+
+def _require_same_names(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> None:
+    if first.keys() != second.keys():
+        raise ValueError(f"Fisher matrices of different networks: {sorted(first.keys() ^ second.keys())} in only one")
+
+
+def _layers(network: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
+    """The layers that hold the network's parameters, by name; a ValueError where one is of a kind not provided for."""
+    layers: dict[str, nn.Linear | nn.Conv2d] = {}
+    for name, layer in network.named_modules():
+        if not list(layer.parameters(recurse=False)):
+            continue
+        if isinstance(layer, nn.Linear) or (isinstance(layer, nn.Conv2d) and _is_plain(layer)):
+            layers[name] = layer
+        else:
+            raise ValueError(f"fisher_diagonal handles Linear and plain Conv2d layers; '{name}' is {layer}")
+    held = sum(len(list(layer.parameters(recurse=False))) for layer in layers.values())
+    if held != len(list(network.parameters())):
+        raise ValueError("fisher_diagonal does not handle parameters shared between layers")
+    return layers
+
+
+def _is_plain(layer: nn.Conv2d) -> bool:
+    return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+
+
+@torch.enable_grad()
+def _add_squared_derivatives(
+    network: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d], states: Tensor, total: dict[str, Tensor]
+) -> None:
+    """Add to `total` the squares of every state's derivatives of every output.
+
+    One batched backward pass an output brings the derivatives by each layer's result, state by state. Those by a
+    layer's weights are their products with the layer's inputs: the chain rule, without a gradient of the whole network
+    for each state (at the paper's size on a CPU, dozens of times faster than vmap over states).
+    """
+    outputs, inputs, probes = _watched_pass(network, layers, states)
+    prepared = {name: _prepare(layer, inputs[name]) for name, layer in layers.items()}
+    results = [probes[name] for name in layers]
+    for output in outputs.unbind(dim=1):
+        deltas = torch.autograd.grad(output.sum(), results, retain_graph=True)
+        for (name, layer), delta in zip(layers.items(), deltas, strict=True):
+            weight, bias = _squares(layer, prepared[name], delta)
+            prefix = f"{name}." if name else ""
+            total[f"{prefix}weight"] += weight
+            if layer.bias is not None:
+                total[f"{prefix}bias"] += bias
+
+
+def _watched_pass(
+    network: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d], states: Tensor
+) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+    """The network's outputs; what entered each layer; and for each layer a zero added to its result.
+
+    A derivative by that zero is the derivative by the result, even where the weights are frozen or an in-place
+    activation overwrites the result.
+    """
+    inputs: dict[str, Tensor] = {}
+    probes: dict[str, Tensor] = {}
+
+    def watch(name: str, _layer: nn.Module, arguments: tuple[Tensor, ...], result: Tensor) -> Tensor:
+        if name in inputs:
+            raise ValueError(f"fisher_diagonal handles layers called once a pass; '{name}' is called again")
+        inputs[name] = arguments[0].detach()
+        probes[name] = torch.zeros_like(result, requires_grad=True)
+        return result + probes[name]
+
+    hooks = [layer.register_forward_hook(partial(watch, name)) for name, layer in layers.items()]
+    try:
+        outputs = network(states)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if uncalled := layers.keys() - inputs.keys():
+        raise ValueError(f"fisher_diagonal: the network holds layers that it never calls: {sorted(uncalled)}")
+    return outputs, inputs, probes
+
+
+def _prepare(layer: nn.Linear | nn.Conv2d, entering: Tensor) -> Tensor:
+    if isinstance(layer, nn.Linear):
+        if entering.ndim != 2:
+            raise ValueError(f"fisher_diagonal handles Linear layers on (N, features), not {tuple(entering.shape)}")
+        return entering.square()  # (N, in)
+    assert not isinstance(layer.padding, str)  # `_layers` refused it
+    patches = F.unfold(entering, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+    return patches.transpose(1, 2)  # (N, positions, in * height * width)
+
+
+def _squares(layer: nn.Linear | nn.Conv2d, prepared: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum over states of the squared derivatives by the layer's weight and by its bias."""
+    if isinstance(layer, nn.Linear):
+        squared = delta.square()  # (delta x)^2 = delta^2 x^2: a Linear weight meets a state once
+        return squared.T @ prepared, squared.sum(dim=0)
+    by_position = delta.flatten(start_dim=2)  # (N, out, positions); a Conv2d weight meets a state at every position
+    by_state = torch.bmm(by_position, prepared)
+    return by_state.square().sum(dim=0).view_as(layer.weight), by_position.sum(dim=2).square().sum(dim=0)

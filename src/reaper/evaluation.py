@@ -1,0 +1,36 @@
+"""Evaluation: whole games at a fixed rate of exploration, scores never clipped."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from reaper.learning.acting import Player
+from reaper.learning.context import Context
+from reaper.tasks.task import Task
+
+
+def play_whole_games(context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]) -> list[float]:
+    """The scores of each game's first whole game, all played at once; without a network, random actions."""
+    settings = context.settings.evaluation
+    games = context.open(task, settings.games)
+    player = Player(games, context.settings.frames.history, context.actions, context.device)
+    randomness = context.stream("evaluation", task.name, *names)
+    player.begin(context.derive_seed("evaluation games", task.name, *names))
+    totals = np.zeros(settings.games)
+    playing = np.ones(settings.games, dtype=bool)
+    while playing.any():
+        player.send(network, settings.exploration if network else 1.0, randomness)
+        step = player.advance()
+        totals += np.where(playing, step.rewards, 0.0)
+        playing &= ~step.ended
+    games.close()
+    return totals.tolist()
+
+
+def evaluate(
+    context: Context, network: torch.nn.Module | None, task: Task, observed_frames: int
+) -> dict[str, object]:
+    """One row of results: what the network scores on a task after so many observed frames."""
+    scores = play_whole_games(context, network, task, (observed_frames,))
+    return {"task": task.name, "observed_frames": observed_frames, "scores": scores}

@@ -1,0 +1,63 @@
+"""What every stage of learning is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from reaper.networks.generator import Generator
+from reaper.networks.q_network import QNetwork
+from reaper.paper.settings import Settings
+from reaper.progress import Progress
+from reaper.randomness import derive_seed, stream
+from reaper.tasks.sequence import open_task
+from reaper.tasks.task import Task, VectorTask
+
+
+@dataclass(frozen=True)
+class Context:
+    """Settings, device and randomness of one stage of one run."""
+
+    settings: Settings
+    actions: int  # the action set of the whole sequence
+    seed: int  # the run's; conditions of one seed share their random streams, so that they differ in nothing else
+    names: tuple[str, ...]  # which stage this is: sets its random streams apart
+    device: torch.device = torch.device("cpu")
+    progress: Progress = field(default_factory=Progress)
+
+    def stream(self, *purpose: str | int) -> torch.Generator:
+        return stream(self.device, self.seed, *self.names, *purpose)
+
+    def derive_seed(self, *purpose: str | int) -> int:
+        return derive_seed(self.seed, *self.names, *purpose)
+
+    def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
+        """A DQN with the given weights, or freshly drawn ones."""
+        frames = self.settings.frames
+        network = QNetwork(frames.size, frames.history, self.actions, self.settings.network.width)
+        if weights is None:
+            network.initialise(stream("cpu", self.seed, *self.names, "weights"))
+        else:
+            network.load_state_dict(weights)
+        return network.to(self.device)
+
+    def generator(self, weights: dict[str, torch.Tensor] | None = None) -> Generator:
+        """A generator with the given weights, or an untouched one to be initialised."""
+        frames, settings = self.settings.frames, self.settings.generator
+        generator = Generator(frames.size, frames.history, settings.latents, settings.width)
+        if weights is not None:
+            generator.load_state_dict(weights, strict=False)  # the count of batches seen is not kept
+        return generator.to(self.device)
+
+    def open(self, task: Task, games: int) -> VectorTask:
+        return open_task(task, games, self.settings.frames.size, self.actions)
+
+
+def kept_weights(network: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A network's weights as they go to disk: contiguous, on the CPU, without counters."""
+    return {
+        name: tensor.detach().cpu().contiguous().clone()
+        for name, tensor in network.state_dict().items()
+        if not name.endswith("num_batches_tracked")
+    }

@@ -1,0 +1,99 @@
+"""Algorithm 2 and what surrounds it: one task is consolidated into the long-term memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from reaper.evaluation import evaluate
+from reaper.knowledge import Knowledge
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.optimiser import FlatWeights, agent_optimiser
+from reaper.learning.practice import BestWindow, Practice, Row
+from reaper.learning.short_term import Teacher, gather
+from reaper.learning.teaching import Lesson, Teaching
+from reaper.learning.update import Update
+from reaper.memory.items import Items, StateSource
+from reaper.memory.long_term import LongTermMemory
+from reaper.networks.q_network import QNetwork
+from reaper.retention.retention import Remembered, Retention
+from reaper.tasks.task import Task
+
+
+@dataclass
+class Consolidated:
+    """The next long-term memory, and what a report shows of how it came about."""
+
+    memory: LongTermMemory
+    rows: list[Row] = field(default_factory=list)
+    generator_curve: list[dict[str, float]] = field(default_factory=list)
+    pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # dreamt states, for the report only
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """Everything that consolidating one task depends on."""
+
+    context: Context
+    tasks: tuple[Task, ...]  # learnt before, and last the new one
+    teaching: Teaching
+    retention: Retention
+    knowledge: Knowledge
+    teacher: Teacher | None
+    generator: dict[str, torch.Tensor] | None = None  # the short-term one, where the teaching needs it
+
+    def run(self, memory: LongTermMemory | None) -> Consolidated:
+        return self._first() if memory is None else self._next(memory)
+
+    def _first(self) -> Consolidated:
+        """The first long-term agent is the first teacher."""
+        teacher = self.teacher
+        assert teacher is not None
+        weights = self.knowledge.adopt(teacher.weights, teacher.value_mean, teacher.value_deviation)
+        agent = self.context.q_network(weights)
+        adopted = self.retention.adopt(self.generator) if self.generator is not None else None
+        states: StateSource = Items(torch.empty(0))
+        if adopted is None and self.retention.needs_states:
+            states = gather(self.context, self.context.q_network(teacher.weights), self.tasks[-1])
+        remembered = adopted or self.retention.remember(self.context, None, agent, states)
+        return self._handed_on(agent, remembered, [])
+
+    def _next(self, memory: LongTermMemory) -> Consolidated:
+        agent = self.context.q_network(memory.agent)
+        student = FlatWeights(agent)
+        lesson = self.teaching.begin(
+            self.context, self.tasks[-1], student, self.knowledge, self.teacher, self.generator
+        )
+        rows = self._learn(memory, agent, student, lesson)
+        remembered = self.retention.remember(self.context, memory, agent, lesson.new_states)
+        lesson.close()
+        return self._handed_on(agent, remembered, rows)
+
+    def _learn(self, memory: LongTermMemory, agent: QNetwork, student: FlatWeights, lesson: Lesson) -> list[Row]:
+        settings = self.context.settings
+        recall = self.retention.recall(self.context, memory, self.knowledge, self.context.q_network(memory.agent))
+        update = Update(
+            student,
+            agent_optimiser(settings.optimiser, student),
+            lambda: recall.combine(lesson.loss(), student),
+            settings.optimiser.largest_norm,
+        )
+        best = BestWindow(student, settings.long_term.best_window, lesson.best_by_score)
+        practice = Practice(
+            self.context, student, update, best, lesson.player, lesson.replay, after_frames=lesson.after_frames
+        )
+        self.context.progress.begin(f"consolidate {self.tasks[-1].title}", settings.long_term.observed_frames)
+        rows = practice.run(
+            settings.long_term.observed_frames,
+            lambda frames: [evaluate(self.context, agent, task, observed_frames=frames) for task in self.tasks],
+        )
+        best.restore()
+        return rows
+
+    def _handed_on(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:
+        memory = LongTermMemory(kept_weights(agent), tuple(task.name for task in self.tasks), remembered.retained)
+        pictures = {}
+        if generator := memory.part("generator"):
+            pictures["dreamt"] = self.context.generator(generator).dream(96, self.context.stream("pictures")).cpu()
+        return Consolidated(memory, rows, remembered.curve, pictures)

@@ -1,0 +1,106 @@
+"""Optimisers over flat buffers: all weights of a network are one vector, all gradients another.
+
+So a step is a handful of operations whatever the number of layers, and copying an agent is one copy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+
+from reaper.paper.settings import GeneratorSettings, OptimiserSettings
+
+
+class FlatWeights:
+    """Rebinds a network's parameters and gradients to views of two flat vectors."""
+
+    def __init__(self, network: nn.Module) -> None:
+        parameters = list(network.parameters())
+        self.network = network
+        self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
+        self.gradients = torch.zeros_like(self.values)
+        start = 0
+        for p in parameters:
+            here = slice(start, start + p.numel())
+            p.data, p.grad = self.values[here].view_as(p), self.gradients[here].view_as(p)
+            start += p.numel()
+
+    def copy_from(self, other: FlatWeights) -> None:
+        self.values.copy_(other.values)
+
+
+def clip_global_norm(gradients: torch.Tensor, largest_norm: float) -> torch.Tensor:
+    """TensorFlow's clip_by_global_norm, in place: g * largest / max(norm, largest)."""
+    return gradients.mul_(largest_norm / gradients.norm().clamp(min=largest_norm))
+
+
+class Optimiser(ABC):
+    """Takes one step along the gradients of flat weights."""
+
+    def __init__(self, weights: FlatWeights) -> None:
+        self.weights = weights
+
+    @abstractmethod
+    def step(self) -> None: ...
+
+    @abstractmethod
+    def state(self) -> dict[str, torch.Tensor]:
+        """The tensors that must survive for training to go on as if nothing had happened."""
+
+
+class RMSProp(Optimiser):
+    """As TensorFlow has it: epsilon inside the square root, the accumulator starting at one, no momentum."""
+
+    def __init__(self, weights: FlatWeights, learning_rate: float, decay: float, epsilon: float) -> None:
+        super().__init__(weights)
+        self.learning_rate, self.decay, self.epsilon = learning_rate, decay, epsilon
+        self.mean_square = torch.ones_like(weights.values)
+
+    def step(self) -> None:
+        g = self.weights.gradients
+        self.mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
+        self.weights.values.addcmul_(g, (self.mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"mean_square": self.mean_square}
+
+
+class Adam(Optimiser):
+    """Adam (Kingma and Ba), with the bias corrections kept as tensors so that a step can be captured."""
+
+    def __init__(
+        self, weights: FlatWeights, learning_rate: float, first_decay: float, second_decay: float, epsilon: float
+    ) -> None:
+        super().__init__(weights)
+        self.learning_rate, self.epsilon = learning_rate, epsilon
+        self.first_decay, self.second_decay = first_decay, second_decay
+        self.mean = torch.zeros_like(weights.values)
+        self.mean_square = torch.zeros_like(weights.values)
+        self.powers = torch.ones(2, dtype=torch.float64, device=weights.values.device)  # decays to the power of steps
+        self._decays = torch.tensor([first_decay, second_decay], dtype=torch.float64, device=weights.values.device)
+
+    def step(self) -> None:
+        g = self.weights.gradients
+        self.powers.mul_(self._decays)
+        first, second = (1 - self.powers).float()
+        self.mean.mul_(self.first_decay).add_(g, alpha=1 - self.first_decay)
+        self.mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
+        scale = (self.mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
+        self.weights.values.addcdiv_(self.mean, scale, value=-self.learning_rate)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"mean": self.mean, "mean_square": self.mean_square, "powers": self.powers}
+
+
+def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimiser:
+    """The optimiser of a DQN: the paper's RMSProp, or Adam at scales that say so."""
+    if settings.name == "adam":
+        return Adam(weights, settings.learning_rate, 0.9, 0.999, settings.epsilon)
+    return RMSProp(weights, settings.learning_rate, settings.decay, settings.epsilon)
+
+
+def adversarial_optimiser(settings: GeneratorSettings, weights: FlatWeights) -> Optimiser:
+    """The optimiser of generator and discriminator: Adam (appendix GAN)."""
+    return Adam(weights, settings.learning_rate, settings.first_decay, settings.second_decay, settings.epsilon)

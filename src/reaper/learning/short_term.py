@@ -1,0 +1,108 @@
+"""Algorithm 1: a fresh DQN learns one task by deep Q-learning and becomes the teacher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from reaper.equations import dqn_loss, dqn_target
+from reaper.evaluation import evaluate
+from reaper.learning.acting import Player, exploration
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.optimiser import FlatWeights, agent_optimiser
+from reaper.learning.practice import BestWindow, Practice, Row, crossed
+from reaper.learning.update import Update
+from reaper.memory.replay import Replay
+from reaper.networks.q_network import QNetwork
+from reaper.tasks.task import Task, VectorTask
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """What short-term learning leaves behind."""
+
+    weights: dict[str, torch.Tensor]
+    value_mean: float  # of its Q-values over its replay, for conditions that standardise them
+    value_deviation: float
+    rows: list[Row] = field(default_factory=list)
+    pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # real states, for the report only
+
+
+class QLearning:
+    """The loss of deep Q-learning for a network, with its target network."""
+
+    def __init__(self, context: Context, network: QNetwork, weights: FlatWeights, replay: Replay) -> None:
+        self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
+        self.target = context.q_network(network.state_dict())
+        self.target_weights = FlatWeights(self.target)
+        self.randomness = context.stream("batches")
+
+    def __call__(self) -> torch.Tensor:
+        batch = self.replay.sample(self.settings.play.batch_size, self.randomness)
+        with torch.no_grad():
+            next_values = self.target(batch.next_states)
+        targets = dqn_target(batch.rewards, batch.terminals, next_values, self.settings.short_term.discount)
+        return dqn_loss(self.network(batch.states), batch.actions, targets)
+
+    def after_frames(self, before: int, now: int) -> None:
+        """Copies the network to the target at its interval."""
+        if crossed(self.settings.short_term.target_every, before, now):
+            self.target_weights.copy_from(self.weights)
+
+
+def new_replay(context: Context) -> Replay:
+    play, frames = context.settings.play, context.settings.frames
+    return Replay(play.replay_frames, play.games, frames.size, frames.history, context.device)
+
+
+def new_player(context: Context, games: VectorTask) -> Player:
+    return Player(games, context.settings.frames.history, context.actions, context.device)
+
+
+def learn_short_term(context: Context, task: Task) -> Teacher:
+    """Trains a fresh DQN on the task and returns the weights of its best window."""
+    settings = context.settings
+    network = context.q_network()
+    weights = FlatWeights(network)
+    replay = new_replay(context)
+    q_learning = QLearning(context, network, weights, replay)
+    update = Update(weights, agent_optimiser(settings.optimiser, weights), q_learning, settings.optimiser.largest_norm)
+    best = BestWindow(weights, settings.short_term.best_window, by_score=True)
+    games = context.open(task, settings.play.games)
+    practice = Practice(
+        context, weights, update, best, new_player(context, games), replay, after_frames=q_learning.after_frames
+    )
+    context.progress.begin(f"learn {task.title}", settings.short_term.observed_frames)
+    rows = practice.run(
+        settings.short_term.observed_frames, lambda frames: [evaluate(context, network, task, observed_frames=frames)]
+    )
+    games.close()
+    best.restore()
+    with torch.no_grad():
+        values = network(replay.sample_states(2_000, context.stream("value statistics")))
+    pictures = {"real": replay.distinct_states(64, context.stream("pictures")).cpu()}
+    return Teacher(kept_weights(network), float(values.mean()), float(values.std()), rows, pictures)
+
+
+def gather(context: Context, network: QNetwork, task: Task) -> Replay:
+    """Plays a finished agent until it has the replay its training would have left: the same length, the same rates of
+    exploration. So no replay ever has to be stored or handed from stage to stage."""
+    settings, replay = context.settings, new_replay(context)
+    play = settings.play
+    total = settings.short_term.observed_frames
+    games = context.open(task, play.games)
+    player, randomness = new_player(context, games), context.stream("gathering")
+    first_frame = max(0, total - play.replay_frames)
+    least = (settings.frames.history + 2) * play.games
+    context.progress.begin(f"gather {task.title}", max(total - first_frame, least))
+    player.begin(context.derive_seed("gathered games"))
+    frame = first_frame
+    while frame < total or not replay.ready():
+        player.send(network, exploration(frame, play), randomness)
+        replay.add(*player.receive())
+        scores = player.take_scores()
+        context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
+        frame += play.games
+    games.close()
+    return replay

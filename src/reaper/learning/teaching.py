@@ -1,0 +1,120 @@
+"""Teaching: how a new task gets into the long-term agent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from reaper.knowledge import Knowledge
+from reaper.learning.acting import Player
+from reaper.learning.context import Context
+from reaper.learning.optimiser import FlatWeights
+from reaper.learning.short_term import QLearning, Teacher, new_player, new_replay
+from reaper.memory.items import Items, StateSource
+from reaper.memory.replay import Replay
+from reaper.networks.q_network import QNetwork
+from reaper.tasks.task import Task
+
+
+@dataclass
+class Lesson:
+    """One task being taught: the loss of its next batch, and where its states come from."""
+
+    loss: Callable[[], torch.Tensor]
+    new_states: StateSource
+    player: Player | None = None
+    replay: Replay | None = None
+    after_frames: Callable[[int, int], None] = lambda before, now: None
+    best_by_score: bool = False  # else by the lowest loss
+
+    def close(self) -> None:
+        if self.player:
+            self.player.task.close()
+
+
+class Teaching(ABC):
+    """A way to teach; says which stages it needs beside the long-term memory."""
+
+    needs_teacher = True  # after the first task, which is always taken over from a teacher
+    needs_generator = False  # one of the new task alone
+    consolidates = True
+
+    @abstractmethod
+    def begin(
+        self,
+        context: Context,
+        task: Task,
+        student: FlatWeights,
+        knowledge: Knowledge,
+        teacher: Teacher | None,
+        generator: dict[str, torch.Tensor] | None,
+    ) -> Lesson: ...
+
+
+def _network(weights: FlatWeights) -> QNetwork:
+    assert isinstance(weights.network, QNetwork)
+    return weights.network
+
+
+@dataclass(frozen=True)
+class Distil(Teaching):
+    """The student plays the new task and learns its teacher's answers to what it sees."""
+
+    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+        assert teacher is not None
+        network, master = _network(student), context.q_network(teacher.weights)
+        replay, randomness = new_replay(context), context.stream("batches")
+
+        def loss() -> torch.Tensor:
+            states = replay.sample_states(context.settings.play.batch_size, randomness)
+            with torch.no_grad():
+                answers = master(states)
+            return knowledge.teach(network(states), answers, teacher.value_mean, teacher.value_deviation)
+
+        games = context.open(task, context.settings.play.games)
+        return Lesson(loss, replay, new_player(context, games), replay)
+
+
+@dataclass(frozen=True)
+class DistilDreams(Teaching):
+    """The student learns its teacher's answers to what a short-term generator dreams of the new task; it never plays."""
+
+    needs_generator = True
+
+    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+        assert teacher is not None and generator is not None
+        count, randomness = context.settings.generator.pseudo_items, context.stream("batches")
+        dreams = Items(context.generator(generator).dream(count, context.stream("short-term dreams")))
+        items, network = dreams.answered_by(context.q_network(teacher.weights)), _network(student)
+
+        def loss() -> torch.Tensor:
+            states, answers = items.sample(context.settings.play.batch_size, randomness)
+            return knowledge.teach(network(states), answers, teacher.value_mean, teacher.value_deviation)
+
+        return Lesson(loss, items)
+
+
+@dataclass(frozen=True)
+class Reinforce(Teaching):
+    """No second memory: the long-term agent learns the new task itself, by deep Q-learning."""
+
+    needs_teacher = False
+
+    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+        replay = new_replay(context)
+        q_learning = QLearning(context, _network(student), student, replay)
+        player = new_player(context, context.open(task, context.settings.play.games))
+        return Lesson(q_learning, replay, player, replay, q_learning.after_frames, best_by_score=True)
+
+
+@dataclass(frozen=True)
+class Alone(Teaching):
+    """No long-term agent at all: one teacher a task, the reference every score is divided by."""
+
+    consolidates = False
+
+    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+        raise TypeError("a condition without a long-term agent teaches nothing")

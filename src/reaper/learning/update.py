@@ -1,0 +1,31 @@
+"""One update: the loss it was given, backward, clip, step. Nothing else knows how an update is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from reaper.learning.optimiser import FlatWeights, Optimiser, clip_global_norm
+
+Loss = Callable[[], torch.Tensor]  # draws its own batch and returns a scalar
+
+
+class Update:
+    """Turns a loss into an update of flat weights."""
+
+    def __init__(
+        self, weights: FlatWeights, optimiser: Optimiser, loss: Loss, largest_norm: float | None = None
+    ) -> None:
+        self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
+
+    def __call__(self) -> torch.Tensor:
+        """Makes one update and returns its loss, still on the device."""
+        self.weights.gradients.zero_()
+        loss = self.loss()
+        loss.backward()
+        with torch.no_grad():
+            if self.largest_norm is not None:
+                clip_global_norm(self.weights.gradients, self.largest_norm)
+            self.optimiser.step()
+        return loss.detach()

@@ -1,0 +1,1 @@
+"""The three networks of the paper, each a function of the frame size."""

@@ -1,0 +1,57 @@
+"""The DQN (Table dqn-arch), and the same family scaled down for small frames."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from reaper.errors import UserError
+
+SMALL = 36  # frames below this many pixels a side get the scaled-down networks
+
+
+class Convolution(NamedTuple):
+    filters: int
+    kernel: int
+    stride: int
+
+
+def q_network_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
+    """Convolutions and the width of the hidden layer for a frame size."""
+    if frame_size < 12:
+        raise UserError(f"frames of {frame_size} pixels a side are too small; use at least 12")
+    if frame_size < SMALL:
+        return (Convolution(16, 4, 2), Convolution(32, 4, 2)), 128
+    return (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), 512
+
+
+class QNetwork(nn.Module):
+    """States (N, history, size, size) uint8 -> one value an action (N, actions)."""
+
+    def __init__(self, frame_size: int, history: int, actions: int, width: int = 1) -> None:
+        super().__init__()
+        convolutions, hidden = q_network_layers(frame_size)
+        layers: list[nn.Module] = []
+        channels, side = history, frame_size
+        for filters, kernel, stride in convolutions:
+            layers += [nn.Conv2d(channels, filters * width, kernel, stride), nn.ReLU()]
+            channels, side = filters * width, (side - kernel) // stride + 1
+        self.features = nn.Sequential(*layers, nn.Flatten())
+        self.hidden = nn.Linear(channels * side * side, hidden * width)
+        self.values = nn.Linear(hidden * width, actions)
+        # Strided views of single frames are fastest as channels-last on CPUs and GPUs; the weights stay the same.
+        self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        pixels = states.to(self.values.weight.dtype).div(255.0)
+        return self.values(torch.relu(self.hidden(self.features(pixels))))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """N(0, 0.01), re-drawn beyond two standard deviations; biases 0.01 (appendix DQN)."""
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.constant_(parameter, 0.01)
+            else:
+                nn.init.trunc_normal_(parameter, 0.0, 0.01, -0.02, 0.02, generator=generator)

@@ -1,0 +1,72 @@
+"""Whether a study fits into this machine's memory and disk, said before the work starts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from reaper.errors import UserError
+from reaper.networks.q_network import QNetwork
+from reaper.retention.rehearsal import item_bytes
+
+if TYPE_CHECKING:
+    from reaper.study import Chain
+
+GB = 10**9
+
+
+def agent_bytes(chain: Chain) -> int:
+    frames, width = chain.settings.frames, chain.settings.network.width
+    network = QNetwork(frames.size, frames.history, chain.sequence.actions, width)
+    return sum(p.numel() * p.element_size() for p in network.parameters())
+
+
+def memory_bytes(chain: Chain, tasks: int) -> int:
+    """The bytes of the long-term memory after so many tasks: the paper's memory column."""
+    return agent_bytes(chain) + chain.condition.retention.kept_bytes(chain.settings, chain.sequence.actions, tasks)
+
+
+def working_bytes(chain: Chain) -> int:
+    """The most that one stage holds at once: replay, recalled items and the long-term memory."""
+    settings, tasks = chain.settings, len(chain.sequence.tasks)
+    replay = settings.play.replay_frames * (settings.frames.size**2 + 24)
+    items = settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.actions)
+    return replay + 2 * items + 2 * memory_bytes(chain, tasks)
+
+
+def free_memory(device: str) -> int | None:
+    """Bytes free on the device, or None where that cannot be told."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+
+
+def check_room(chains: Iterable[Chain], out: Path, workers: int, device: str, free: Any = None) -> None:
+    """Refuses a study that would run out of memory or disk."""
+    chains = list(chains)
+    needed = max(working_bytes(chain) for chain in chains) * min(workers, len(chains) * 2)
+    available = free_memory(device) if free is None else free
+    if available is not None and needed > available:
+        raise UserError(
+            f"this study needs about {needed / GB:.1f} GB of memory and {available / GB:.1f} GB are free; use fewer "
+            "--workers, a smaller --play.replay-frames, --generator.pseudo-items or --rehearsal.items"
+        )
+    disk = sum(memory_bytes(chain, task + 1) for chain in chains for task in range(len(chain.sequence.tasks)))
+    room = shutil.disk_usage(_existing(out)).free
+    if disk > room:
+        raise UserError(
+            f"this study writes about {disk / GB:.1f} GB and {room / GB:.1f} GB are free where {out} lies; choose another "
+            "--out or fewer conditions or seeds"
+        )

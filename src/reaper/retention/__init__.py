@@ -1,0 +1,40 @@
+"""Ways to keep earlier tasks, by name; `register_retention` adds one from any package."""
+
+from __future__ import annotations
+
+from reaper.plugins import Registry
+from reaper.retention.ewc import EWC, OnlineEWC
+from reaper.retention.nothing import Nothing
+from reaper.retention.pseudo_rehearsal import PseudoRehearsal, UntrainedDreams
+from reaper.retention.rehearsal import CompressedRehearsal, Rehearsal
+from reaper.retention.retention import Recall, Remembered, Retention
+
+RETENTIONS: Registry[type[Retention]] = Registry("retention method", "reaper.retentions")
+RETENTIONS["nothing"] = Nothing
+RETENTIONS["rehearsal"] = Rehearsal
+RETENTIONS["compressed rehearsal"] = CompressedRehearsal
+RETENTIONS["pseudo-rehearsal"] = PseudoRehearsal
+RETENTIONS["untrained dreams"] = UntrainedDreams
+RETENTIONS["ewc"] = EWC
+RETENTIONS["online-ewc"] = OnlineEWC
+
+
+def register_retention(name: str, method: type[Retention]) -> None:
+    """Makes a retention method known by name; it must be a frozen dataclass whose fields are plain values."""
+    RETENTIONS[name] = method
+
+
+__all__ = [
+    "EWC",
+    "RETENTIONS",
+    "CompressedRehearsal",
+    "Nothing",
+    "OnlineEWC",
+    "PseudoRehearsal",
+    "Recall",
+    "Rehearsal",
+    "Remembered",
+    "Retention",
+    "UntrainedDreams",
+    "register_retention",
+]

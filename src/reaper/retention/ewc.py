@@ -1,0 +1,105 @@
+"""Elastic weight consolidation: weights that mattered to earlier tasks are held near where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
+from reaper.knowledge import Knowledge
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.optimiser import FlatWeights
+from reaper.memory.items import StateSource
+from reaper.memory.long_term import LongTermMemory, tensor_bytes
+from reaper.networks.q_network import QNetwork
+from reaper.paper.settings import Settings
+from reaper.retention.retention import Recall, Remembered, Retention
+
+Weights = dict[str, torch.Tensor]
+
+
+class RecalledPenalties(Recall):
+    """One quadratic penalty for each (Fisher diagonal, anchor) pair."""
+
+    def __init__(
+        self,
+        context: Context,
+        strength: float,
+        pairs: list[tuple[Weights, Weights]],
+        penalty: Callable[..., torch.Tensor] = ewc_loss,
+    ) -> None:
+        self.strength, self.penalty = strength, penalty
+        order = [name for name, _ in context.q_network(pairs[0][1]).named_parameters()]
+        self.pairs = [tuple([part[name].to(context.device) for name in order] for part in pair) for pair in pairs]
+
+    def combine(self, new_task: torch.Tensor, student: FlatWeights) -> torch.Tensor:
+        now = list(student.network.parameters())
+        penalties = torch.stack([self.penalty(fisher, now, anchor) for fisher, anchor in self.pairs])
+        return ltm_ewc_loss(new_task, penalties, self.strength)
+
+
+def fisher_of(context: Context, agent: QNetwork, states: StateSource) -> Weights:
+    """The exact diagonal over 100 batches of the task's states."""
+    randomness, batches = context.stream("fisher"), context.settings.ewc.fisher_batches
+    total: Weights = {}
+    context.progress.begin("Fisher matrix", batches, "batches")
+    for _ in range(batches):
+        diagonal = fisher_diagonal(agent, states.sample_states(context.settings.play.batch_size, randomness))
+        for name, value in diagonal.items():
+            total[name] = total.get(name, 0) + value / batches
+        context.progress.advance(1)
+    return {name: value.detach().cpu() for name, value in total.items()}
+
+
+def _network_bytes(settings: Settings, actions: int) -> int:
+    frames = settings.frames
+    network = QNetwork(frames.size, frames.history, actions, settings.network.width)
+    return sum(tensor_bytes(p) for p in network.parameters())
+
+
+@dataclass(frozen=True)
+class EWC(Retention):
+    """A Fisher diagonal and an anchor for every earlier task; the one method whose memory grows with the tasks."""
+
+    def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
+        last = len(memory.tasks) - 1
+        pairs = [
+            (memory.part(f"fisher.{task}"), memory.part(f"anchor.{task}") if task < last else memory.agent)
+            for task in range(len(memory.tasks))
+        ]
+        return RecalledPenalties(context, context.settings.ewc.strength, pairs)
+
+    def remember(
+        self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
+    ) -> Remembered:
+        retained = dict(memory.retained) if memory else {}
+        task = len(memory.tasks) if memory else 0
+        if memory:  # the last anchor was the agent itself; now it has to be kept beside the new one
+            retained |= {f"anchor.{task - 1}.{name}": value for name, value in memory.agent.items()}
+        retained |= {f"fisher.{task}.{name}": value for name, value in fisher_of(context, agent, new_states).items()}
+        return Remembered(retained)
+
+    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
+        return (2 * tasks - 1) * _network_bytes(settings, actions)
+
+
+@dataclass(frozen=True)
+class OnlineEWC(Retention):
+    """One running Fisher diagonal, anchored at the latest agent."""
+
+    def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
+        pairs = [(memory.part("fisher"), memory.agent)]
+        return RecalledPenalties(context, context.settings.ewc.online_strength, pairs, oewc_loss)
+
+    def remember(
+        self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
+    ) -> Remembered:
+        fisher = min_max_normalise(fisher_of(context, agent, new_states))
+        if memory:
+            fisher = oewc_fisher_update(memory.part("fisher"), fisher, context.settings.ewc.online_decay)
+        return Remembered({f"fisher.{name}": value for name, value in fisher.items()})
+
+    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
+        return _network_bytes(settings, actions)

@@ -1,0 +1,122 @@
+"""Rehearsal: real items of earlier tasks are stored and practised beside the new task.
+
+The store has a fixed size, shared equally by the tasks so far. Items are taught the previous agent's answers, as
+pseudo-items are, and not the answers they were first learnt with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from reaper.equations import repr_loss
+from reaper.knowledge import Knowledge
+from reaper.learning.context import Context
+from reaper.learning.optimiser import FlatWeights
+from reaper.memory.items import Items, StateSource, compress, decompress
+from reaper.memory.long_term import LongTermMemory
+from reaper.networks.q_network import QNetwork
+from reaper.paper.settings import Settings
+from reaper.retention.retention import Recall, Remembered, Retention
+
+
+class RecalledItems(Recall):
+    """Items with the previous agent's answers; a batch of them joins every batch of the new task."""
+
+    def __init__(self, context: Context, items: Items, knowledge: Knowledge, tasks_before: int) -> None:
+        self.items, self.knowledge = items, knowledge
+        self.alpha = context.settings.long_term.alpha_for(tasks_before + 1)
+        self.batch_size = context.settings.play.batch_size
+        self.randomness = context.stream("retained batches")
+
+    def combine(self, new_task: torch.Tensor, student: FlatWeights) -> torch.Tensor:
+        states, answers = self.items.sample(self.batch_size, self.randomness)
+        return repr_loss(new_task, self.knowledge.retain(student.network(states), answers), self.alpha)
+
+
+def item_bytes(settings: Settings) -> int:
+    return settings.frames.history * settings.frames.size**2
+
+
+@dataclass(frozen=True)
+class Rehearsal(Retention):
+    """Keeps real items: all that the paper's `reh` may, or only as many as fit in the generator's bytes."""
+
+    limited: bool = False
+
+    def capacity(self, settings: Settings) -> int:
+        return settings.rehearsal.limited_items if self.limited else settings.rehearsal.items
+
+    def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
+        items = Items(torch.cat(self.stored(context, memory)).to(context.device)).answered_by(previous)
+        return RecalledItems(context, items, knowledge, len(memory.tasks))
+
+    def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
+        """The items of each earlier task."""
+        return [memory.retained[f"items.{task}"] for task in range(len(memory.tasks))]
+
+    def remember(
+        self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
+    ) -> Remembered:
+        randomness = context.stream("rehearsal store")
+        earlier = self.stored(context, memory) if memory else []
+        share = self.capacity(context.settings) // (len(earlier) + 1)
+        on_cpu = torch.Generator().manual_seed(context.derive_seed("thinning"))
+        thinned = [Items(states).distinct_states(share, on_cpu) for states in earlier]
+        thinned.append(new_states.distinct_states(share, randomness).cpu())
+        return Remembered({f"items.{task}": states for task, states in enumerate(thinned)})
+
+    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
+        return self.capacity(settings) * item_bytes(settings)
+
+
+@dataclass(frozen=True)
+class CompressedRehearsal(Rehearsal):
+    """Keeps as many losslessly compressed items as fit in the bytes of the limited raw store."""
+
+    limited: bool = True
+
+    def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
+        frames = context.settings.frames
+        shape = (frames.history, frames.size, frames.size)
+        return [decompress(packed, shape) for packed in self._packed(memory)]
+
+    def _packed(self, memory: LongTermMemory) -> list[list[bytes]]:
+        tasks = []
+        for task in range(len(memory.tasks)):
+            data = memory.retained[f"packed.{task}"].numpy().tobytes()
+            ends = memory.retained[f"ends.{task}"].tolist()
+            tasks.append([data[a:b] for a, b in zip([0, *ends], ends, strict=False)])
+        return tasks
+
+    def remember(
+        self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
+    ) -> Remembered:
+        earlier = self._packed(memory) if memory else []
+        share = self.kept_bytes(context.settings, 0, 0) // (len(earlier) + 1)
+        order = torch.Generator().manual_seed(context.derive_seed("thinning"))
+        # Every item may be as short as a few dozen bytes, but there are never more than the full rehearsal store's.
+        new = new_states.distinct_states(context.settings.rehearsal.items, context.stream("rehearsal store"))
+        retained: dict[str, torch.Tensor] = {}
+        for task, packed in enumerate([*earlier, None]):
+            if packed is None:
+                kept = _fill(share, (compress(part[None])[0] for part in new))
+            else:
+                kept = _fill(share, (packed[i] for i in torch.randperm(len(packed), generator=order).tolist()))
+            sizes = torch.tensor([len(p) for p in kept], dtype=torch.int64)
+            retained[f"packed.{task}"] = torch.frombuffer(bytearray(b"".join(kept)), dtype=torch.uint8)
+            retained[f"ends.{task}"] = sizes.cumsum(0).to(torch.int32)
+        return Remembered(retained)
+
+
+def _fill(room: int, packed: Iterable[bytes]) -> list[bytes]:
+    """Takes items while they and their end marks (four bytes each) fit."""
+    kept: list[bytes] = []
+    for item in packed:
+        room -= len(item) + 4
+        if room < 0:
+            break
+        kept.append(item)
+    return kept

@@ -1,0 +1,192 @@
+"""Stages: the steps of a run, each a pure function of its spec and of the stages before it.
+
+A stage's spec is plain JSON: what kind it is, the settings it depends on, and the digests of its parents. Its name is
+the digest of its spec, so equal stages of different conditions and runs are one stage.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from reaper.conditions import KNOWLEDGE, TEACHINGS
+from reaper.evaluation import evaluate
+from reaper.learning.adversarial import train_generator
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.long_term import Consolidation
+from reaper.learning.short_term import Teacher, gather, learn_short_term
+from reaper.memory.long_term import LongTermMemory
+from reaper.paper.settings import Settings
+from reaper.progress import Progress
+from reaper.retention import RETENTIONS
+from reaper.scales import as_dict, from_dict
+from reaper.store import FORMAT, Artefact, Store, digest_of
+from reaper.tasks.sequence import find_task
+
+# The settings a teacher depends on; leaving out the rest lets conditions share it.
+_SHORT_TERM_PARTS = ("frames", "network", "optimiser", "play", "short_term", "evaluation")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a run: what to do, and which stages must come first."""
+
+    spec: Mapping[str, Any]
+    title: str = field(compare=False)
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.spec)
+
+    @property
+    def kind(self) -> str:
+        return self.spec["kind"]
+
+    @property
+    def parents(self) -> Mapping[str, str]:
+        """Role -> digest of a stage that must be finished before."""
+        return self.spec["parents"]
+
+
+def _stage(title: str, kind: str, settings: Mapping[str, Any], parents: Mapping[str, str], **inputs: Any) -> Stage:
+    spec = {"format": FORMAT, "kind": kind, "settings": settings, "parents": dict(parents), **inputs}
+    return Stage(spec, title)
+
+
+def _parts(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: part for name, part in as_dict(settings).items() if name in names}
+
+
+def short_term_stage(settings: Settings, task: str, actions: int, seed: int) -> Stage:
+    parts = _parts(settings, _SHORT_TERM_PARTS)
+    return _stage(f"learn {task}", "short-term", parts, {}, task=task, actions=actions, seed=seed)
+
+
+def generator_stage(settings: Settings, task: str, actions: int, seed: int, teacher: Stage) -> Stage:
+    parts = _parts(settings, (*_SHORT_TERM_PARTS, "generator"))
+    parents = {"teacher": teacher.digest}
+    return _stage(f"dream of {task}", "short-term generator", parts, parents, task=task, actions=actions, seed=seed)
+
+
+def consolidation_stage(
+    settings: Settings,
+    tasks: tuple[str, ...],
+    actions: int,
+    seed: int,
+    axes: Mapping[str, Any],
+    parents: Mapping[str, Stage | None],
+) -> Stage:
+    """`tasks` are those learnt before and, last, the new one; `axes` a condition's teaching, retention, knowledge."""
+    digests = {role: parent.digest for role, parent in parents.items() if parent}
+    inputs = {"tasks": list(tasks), "actions": actions, "seed": seed, "axes": dict(axes)}
+    return _stage(f"consolidate {tasks[-1]}", "consolidate", as_dict(settings), digests, **inputs)
+
+
+def evaluation_stage(
+    settings: Settings, tasks: tuple[str, ...], actions: int, seed: int, subject: Stage | None
+) -> Stage:
+    """Whole games of each task, by a teacher, a long-term agent or (without a subject) at random."""
+    parts = _parts(settings, ("frames", "network", "evaluation"))
+    parents = {"subject": subject.digest} if subject else {}
+    title = f"evaluate {subject.title}" if subject else "evaluate random play"
+    return _stage(title, "evaluate", parts, parents, tasks=list(tasks), actions=actions, seed=seed)
+
+
+# -- running a stage
+
+
+@dataclass
+class Result:
+    """What a stage hands to the store."""
+
+    tensors: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
+    documents: dict[str, Any] = field(default_factory=dict)
+
+
+def _context(spec: Mapping[str, Any], device: torch.device, progress: Progress, *names: str) -> Context:
+    settings = from_dict({**as_dict(Settings()), **spec["settings"]})
+    return Context(settings, spec["actions"], spec["seed"], (spec["kind"], *names), device, progress)
+
+
+def read_teacher(artefact: Artefact) -> Teacher:
+    values = artefact.document("values")
+    return Teacher(artefact.tensors("agent"), values["mean"], values["deviation"])
+
+
+def read_memory(artefact: Artefact) -> LongTermMemory:
+    retained = artefact.tensors("retained") if artefact.has("retained.safetensors") else {}
+    return LongTermMemory(artefact.tensors("agent"), tuple(artefact.document("memory")["tasks"]), retained)
+
+
+def _short_term(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
+    teacher = learn_short_term(_context(spec, device, progress, spec["task"]), find_task(spec["task"]))
+    values = {"mean": teacher.value_mean, "deviation": teacher.value_deviation}
+    return Result({"agent": teacher.weights, "pictures": teacher.pictures}, {"values": values, "rows": teacher.rows})
+
+
+def _generator(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
+    context = _context(spec, device, progress, spec["task"])
+    teacher = read_teacher(store.stage(spec["parents"]["teacher"]))
+    states = gather(context, context.q_network(teacher.weights), find_task(spec["task"]))
+    generator, curve = train_generator(context, states, None, 1)
+    return Result({"generator": kept_weights(generator)}, {"generator_curve": curve})
+
+
+def _consolidate(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
+    parents, axes = {role: store.stage(digest) for role, digest in spec["parents"].items()}, spec["axes"]
+    consolidation = Consolidation(
+        _context(spec, device, progress, *spec["tasks"]),
+        tuple(find_task(name) for name in spec["tasks"]),
+        TEACHINGS[axes["teaching"]](),
+        RETENTIONS.build(axes["retention"]),
+        KNOWLEDGE[axes["knowledge"]](),
+        read_teacher(parents["teacher"]) if "teacher" in parents else None,
+        parents["generator"].tensors("generator") if "generator" in parents else None,
+    )
+    done = consolidation.run(read_memory(parents["memory"]) if "memory" in parents else None)
+    tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "pictures": done.pictures}
+    memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
+    documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}
+    return Result({name: group for name, group in tensors.items() if group}, documents)
+
+
+def _evaluate(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
+    # The subject is not among the names: all agents of a seed are tested on the same games.
+    context = _context(spec, device, progress)
+    subject = spec["parents"].get("subject")
+    network = context.q_network(store.stage(subject).tensors("agent")) if subject else None
+    progress.begin("evaluate", len(spec["tasks"]), "tasks")
+    rows = []
+    for name in spec["tasks"]:
+        rows.append(evaluate(context, network, find_task(name), 0))
+        progress.advance(1)
+    return Result({}, {"rows": rows})
+
+
+_KINDS: dict[str, Callable[[Mapping[str, Any], Store, torch.device, Progress], Result]] = {
+    "short-term": _short_term,
+    "short-term generator": _generator,
+    "consolidate": _consolidate,
+    "evaluate": _evaluate,
+}
+
+
+def run_stage(stage: Stage, store: Store, device: torch.device, progress: Progress) -> None:
+    """Runs a stage and writes its artefact. Resuming inside a stage will hook in here."""
+    started = time.time()
+    result = _KINDS[stage.kind](stage.spec, store, device, progress)
+    made = {
+        "seconds": round(time.time() - started, 2),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "device": str(device),
+        "processor": platform.processor() or platform.machine(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
+    about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
+    store.write_stage(stage.digest, about, result.tensors, result.documents, made)

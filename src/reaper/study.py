@@ -1,0 +1,195 @@
+"""A study: conditions x seeds on a sequence of tasks, as a graph of stages in one output folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence as Many
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from reaper import scales, version
+from reaper.conditions import CONDITIONS, Condition
+from reaper.engines.local import Listener, default_workers, run_stages
+from reaper.errors import UserError
+from reaper.networks.q_network import SMALL
+from reaper.paper.settings import Settings
+from reaper.preflight import check_room
+from reaper.stages import Stage, consolidation_stage, evaluation_stage, generator_stage, short_term_stage
+from reaper.store import Store
+from reaper.tasks.sequence import Sequence, find_sequence
+
+
+@dataclass
+class Chain:
+    """One condition learning one sequence with one seed: its stages, task by task."""
+
+    condition: Condition
+    sequence: Sequence
+    seed: int
+    settings: Settings
+    teachers: list[Stage] = field(default_factory=list)
+    generators: list[Stage] = field(default_factory=list)
+    memories: list[Stage] = field(default_factory=list)
+    evaluations: list[Stage] = field(default_factory=list)  # after each task, on all tasks
+    singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
+    random: Stage | None = None
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All stages, parents first."""
+        found = [*self.teachers, *self.generators, *self.memories, *self.evaluations, *self.singles]
+        return [*found, self.random] if self.random else found
+
+    @property
+    def name(self) -> str:
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", self.sequence.name).strip("-")
+        return f"{self.condition.name}--{plain}--seed-{self.seed}"
+
+    def record(self) -> dict[str, Any]:
+        """The run as it is written down, for reports and for loading agents."""
+
+        def digests(stages: list[Stage]) -> list[str]:
+            return [stage.digest for stage in stages]
+
+        return {
+            "name": self.name,
+            "condition": self.condition.describe(),
+            "sequence": self.sequence.name,
+            "tasks": list(self.sequence.names),
+            "titles": [task.title for task in self.sequence.tasks],
+            "actions": self.sequence.actions,
+            "seed": self.seed,
+            "settings": scales.as_dict(self.settings),
+            "teachers": digests(self.teachers),
+            "generators": digests(self.generators),
+            "memories": digests(self.memories),
+            "evaluations": digests(self.evaluations),
+            "singles": digests(self.singles),
+            "random": self.random.digest if self.random else None,
+        }
+
+
+def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Settings) -> Chain:
+    """The stages of a condition, from its axes alone."""
+    settings = scales.with_overrides(scales.VARIANTS[condition.variant](base), condition.overrides)
+    scales.check(settings)
+    sequence = sequence.reversed() if condition.reverse else sequence
+    chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.actions
+    teaching, described = condition.teaches, condition.describe()
+    axes = {axis: described[axis] for axis in ("teaching", "retention", "knowledge")}
+    chain.teachers = [short_term_stage(settings, name, actions, seed) for name in names]
+    if teaching.needs_generator:
+        chain.generators = [
+            generator_stage(settings, name, actions, seed, teacher)
+            for name, teacher in zip(names, chain.teachers, strict=True)
+        ]
+    for i in range(len(names) if teaching.consolidates else 0):
+        parents = {
+            "memory": chain.memories[-1] if i else None,
+            "teacher": chain.teachers[i] if teaching.needs_teacher or i == 0 else None,
+            "generator": chain.generators[i] if teaching.needs_generator else None,
+        }
+        chain.memories.append(consolidation_stage(settings, names[: i + 1], actions, seed, axes, parents))
+    chain.evaluations = [evaluation_stage(settings, names, actions, seed, memory) for memory in chain.memories]
+    chain.singles = [
+        evaluation_stage(settings, (name,), actions, seed, teacher)
+        for name, teacher in zip(names, chain.teachers, strict=True)
+    ]
+    chain.random = evaluation_stage(settings, names, actions, seed, None)
+    return chain
+
+
+def unique_stages(chains: Many[Chain]) -> list[Stage]:
+    """The stages of all chains, each once, parents first."""
+    return list({stage.digest: stage for chain in chains for stage in chain.stages}.values())
+
+
+def find_device(name: str) -> str:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise UserError(f"unknown --device {name!r}; use auto, cpu or cuda") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda was asked for, but no CUDA device is available; use --device cpu")
+    return name
+
+
+def find_settings(
+    sequence: Sequence, scale: str | None, fraction: float, overrides: Mapping[str, Any]
+) -> tuple[str, Settings]:
+    """The scale's name and its settings with the fraction applied, then the overrides."""
+    name = scale or sequence.scale
+    if name not in scales.SCALES:
+        from reaper.errors import unknown
+
+        raise unknown("scale", name, scales.SCALES)
+    settings = scales.with_overrides(scales.at_fraction(scales.SCALES[name], fraction), overrides)
+    scales.check(settings)
+    for task in sequence.tasks:
+        if task.frame_size not in (None, settings.frames.size):
+            raise UserError(f"{task.name} has frames of {task.frame_size} pixels; scale {name!r} asks for {settings.frames.size}")
+    return name, settings
+
+
+@dataclass
+class Plan:
+    """A study that has been checked and is ready to run."""
+
+    chains: list[Chain]
+    common: dict[str, Any]
+    device: str
+    workers: int
+    threads: int
+    notices: list[str]
+
+    @property
+    def stages(self) -> list[Stage]:
+        return unique_stages(self.chains)
+
+
+def plan(
+    conditions: Many[str],
+    tasks: str = "arcade-3",
+    seeds: Many[int] = (0,),
+    fraction: float = 1.0,
+    device: str = "auto",
+    scale: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> Plan:
+    """Checks everything that can be checked before any work is done or anything is written."""
+    rows = [CONDITIONS[name] for name in conditions]
+    if not rows:
+        raise UserError("name at least one condition; `reaper conditions` lists them")
+    if not seeds or any(seed < 0 for seed in seeds):
+        raise UserError(f"--seeds must be whole numbers of at least 0, not {list(seeds)}")
+    if workers is not None and workers < 1:
+        raise UserError(f"--workers must be at least 1, not {workers}")
+    sequence = find_sequence(tasks)
+    scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
+    chains = [build_chain(row, sequence, seed, base) for row in rows for seed in sorted(set(seeds))]
+    small = base.frames.size < SMALL
+    workers = workers or default_workers(small)
+    threads = 1 if small else max(1, len(os.sched_getaffinity(0)) // workers)
+    common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
+    return Plan(chains, common, find_device(device), workers, threads, sequence.notices)
+
+
+def carry_out(plan: Plan, out: str | Path, listen: Listener) -> Store:
+    """Runs what is missing and writes down which stages make up each run."""
+    check_room(plan.chains, Path(out), plan.workers, plan.device)
+    store = Store.open_for(out, plan.common)
+    try:
+        for chain in plan.chains:
+            store.write_run(chain.name, chain.record())
+        run_stages(plan.stages, store, plan.device, plan.workers, plan.threads, listen)
+    finally:
+        store.close()
+    return store

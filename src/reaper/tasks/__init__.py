@@ -1,0 +1,1 @@
+"""Tasks: the games an agent learns, behind one contract (task.py)."""

@@ -1,0 +1,370 @@
+"""Six small games of our own: continual learning to be seen in minutes on a laptop, with no emulator and no ROM.
+
+All share one frame size and one meaning of the six actions, and differ in look and rules. Everything sits on an 8x8
+lattice and moves by whole cells: a small generator loses sprites that move by single pixels. Two frames tell all that
+matters of a game but its time limit: headings show in the motion, dodge's lives in the player's shade.
+
+Every chance is drawn for all games at each frame, used or not, so that no game's luck depends on another's actions.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from reaper.tasks.task import Step, Task, VectorTask
+
+CELLS = 8
+CELL_PIXELS = 2
+FRAME_SIZE = CELLS * CELL_PIXELS
+LONGEST_GAME = 200  # observed frames, the first one included
+
+NOTHING, UP, DOWN, LEFT, RIGHT, FIRE = range(6)
+ROW_CHANGE = np.array([0, -1, 1, 0, 0, 0])
+COLUMN_CHANGE = np.array([0, 0, 0, -1, 1, 0])
+
+
+def _background(cells: np.ndarray) -> np.ndarray:
+    """Turns the grey of each lattice cell, broadcast to (8, 8), into the pixels of a frame."""
+    whole = np.broadcast_to(cells, (CELLS, CELLS)).astype(np.uint8)
+    return whole.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
+
+
+_ROWS, _COLUMNS = np.indices((CELLS, CELLS))
+
+
+class ArcadeTask(VectorTask):
+    """What the six games share: counting, starting anew, chance and drawing. A game adds its rules and its look."""
+
+    title: str
+    about: str
+    background: np.ndarray  # (16, 16) uint8
+    lives: int | None = None  # None: nothing but the time limit ends the game
+    actions = 6
+    frame_size = FRAME_SIZE
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        if frame_size != FRAME_SIZE:
+            raise ValueError(f"{self.name} has frames of {FRAME_SIZE}x{FRAME_SIZE} only, not {frame_size}: ask for 16")
+        self.games = games
+        self.lives_left = np.zeros(games, dtype=np.int64)
+        self._every_game = np.arange(games)
+        self._observed_frames = np.zeros(games, dtype=np.int64)
+        self._ended = np.zeros(games, dtype=bool)
+        self._sent: np.ndarray | None = None
+
+    @abstractmethod
+    def begin(self, mask: np.ndarray) -> None:
+        """Puts the games in `mask` at their start."""
+
+    @abstractmethod
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moves every game by one frame; returns its reward and whether it lost a life."""
+
+    @abstractmethod
+    def draw(self, frames: np.ndarray) -> None:
+        """Paints every game's sprites onto its background."""
+
+    def reset(self, seed: int) -> np.ndarray:
+        self.random = np.random.default_rng(seed)
+        self._sent = None
+        self._start(np.ones(self.games, dtype=bool))
+        return self._frames()
+
+    def send(self, actions: np.ndarray) -> None:
+        self._sent = np.array(actions, dtype=np.int64)
+
+    def receive(self) -> Step:
+        if self._sent is None:
+            raise RuntimeError(f"{self.name}: receive() without a send() before it")
+        only_reset = self._ended
+        rewards, lost_life = self.move(self._sent)
+        self._sent = None
+        self._observed_frames += 1
+        self.lives_left -= lost_life
+        out_of_lives = self.lives_left <= 0 if self.lives is not None else np.zeros(self.games, dtype=bool)
+        ended = (out_of_lives | (self._observed_frames >= LONGEST_GAME)) & ~only_reset
+        cut_off = ended & ~out_of_lives
+        # Games that begin anew have moved too, from a state that is now thrown away.
+        self._start(only_reset)
+        self._ended = ended
+        rewards = np.where(only_reset, 0, rewards).astype(np.float32)
+        return Step(self._frames(), rewards, ended.copy(), cut_off, lost_life & ~only_reset, only_reset)
+
+    def _start(self, mask: np.ndarray) -> None:
+        self.begin(mask)
+        self._observed_frames[mask] = 1
+        self.lives_left[mask] = self.lives or 0
+        self._ended = self._ended & ~mask
+
+    def _frames(self) -> np.ndarray:
+        frames = np.repeat(self.background[None], self.games, axis=0)
+        self.draw(frames)
+        return frames
+
+    def counters(self, how_many: int) -> np.ndarray:
+        """One row of whole numbers for each thing a game keeps track of, one column a game."""
+        return np.zeros((how_many, self.games), dtype=np.int64)
+
+    def chance(self, choices: int) -> np.ndarray:
+        """One number from 0 to `choices` - 1 for each game."""
+        return self.random.integers(choices, size=self.games)
+
+    def paint(
+        self,
+        frames: np.ndarray,
+        row: np.ndarray | int,
+        column: np.ndarray | int,
+        shade: np.ndarray | int,
+        height: int = 1,
+        width: int = 1,
+        where: np.ndarray | None = None,
+    ) -> None:
+        """Paints a rectangle of cells in each game; what leaves at one side comes back at the other."""
+        game = self._every_game if where is None else self._every_game[where]
+        rows, columns, shades = (np.broadcast_to(each, self.games)[game] for each in (row, column, shade))
+        cells = frames.reshape(self.games, CELLS, CELL_PIXELS, CELLS, CELL_PIXELS)
+        for down in range(height):
+            for right in range(width):
+                cells[game, (rows + down) % CELLS, :, (columns + right) % CELLS, :] = shades[:, None, None]
+
+
+class Catch(ArcadeTask):
+    name = "catch"
+    title = "Catch"
+    about = "Move the paddle under the falling ball: +1 for a catch, -1 for a miss."
+    background = _background(np.array(45))
+    paddle_width = 2
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(games, frame_size)
+        self.paddle, self.ball_row, self.ball_column = self.counters(3)
+
+    def begin(self, mask: np.ndarray) -> None:
+        self.paddle[mask] = self.chance(CELLS - self.paddle_width + 1)[mask]
+        self._drop_ball(mask)
+
+    def _drop_ball(self, mask: np.ndarray) -> None:
+        self.ball_row[mask] = 0
+        self.ball_column[mask] = self.chance(CELLS)[mask]
+
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.paddle[:] = (self.paddle + COLUMN_CHANGE[actions]).clip(0, CELLS - self.paddle_width)
+        self.ball_row += 1
+        self._drop_ball(self.ball_row == CELLS)
+        from_paddle = self.ball_column - self.paddle
+        caught = (from_paddle >= 0) & (from_paddle < self.paddle_width)
+        rewards = np.where(self.ball_row == CELLS - 1, np.where(caught, 1, -1), 0)
+        return rewards, np.zeros(self.games, dtype=bool)
+
+    def draw(self, frames: np.ndarray) -> None:
+        self.paint(frames, CELLS - 1, self.paddle, 170, width=self.paddle_width)
+        self.paint(frames, self.ball_row, self.ball_column, 255)
+
+
+class Dodge(ArcadeTask):
+    name = "dodge"
+    title = "Dodge"
+    about = "Stand where the falling wall has its gap: +1 for a wall passed, -1 and one of three lives for a hit."
+    background = _background(np.where(_COLUMNS % 2, 140, 185))
+    lives = 3
+    gap_width = 3
+    player_row = 6  # the player is two cells tall
+    shades = np.array([75, 50, 25, 0])  # by lives left: the player pales with every hit
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(games, frame_size)
+        self.player, self.wall_row, self.gap = self.counters(3)
+
+    def begin(self, mask: np.ndarray) -> None:
+        self.player[mask] = self.chance(CELLS)[mask]
+        self._raise_wall(mask)
+
+    def _raise_wall(self, mask: np.ndarray) -> None:
+        self.wall_row[mask] = 0
+        self.gap[mask] = self.chance(CELLS - self.gap_width + 1)[mask]
+
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.player[:] = (self.player + COLUMN_CHANGE[actions]).clip(0, CELLS - 1)
+        self.wall_row += 1
+        in_gap = (self.player >= self.gap) & (self.player < self.gap + self.gap_width)
+        hit = (self.wall_row >= self.player_row) & (self.wall_row < CELLS) & ~in_gap
+        passed = (self.wall_row == CELLS - 1) & in_gap
+        self._raise_wall(hit | (self.wall_row == CELLS))
+        return passed.astype(np.int64) - hit, hit
+
+    def draw(self, frames: np.ndarray) -> None:
+        for column in range(CELLS):
+            is_wall = (column < self.gap) | (column >= self.gap + self.gap_width)
+            self.paint(frames, self.wall_row, column, 255, where=is_wall)
+        self.paint(frames, self.player_row, self.player, self.shades[self.lives_left], height=2)
+
+
+class Shooter(ArcadeTask):
+    name = "shooter"
+    title = "Shooter"
+    about = "Lead the drifting target, one bullet in flight at a time: +1 for a hit, -1 for a miss."
+    background = _background(30 + 8 * (_ROWS + _COLUMNS))
+    target_width = 2
+    bullet_speed = 2
+    muzzle = 6  # a bullet is seen at rows 4 and 2, and strikes or misses at row 0
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(games, frame_size)
+        self.ship, self.target, self.heading, self.bullet_row, self.bullet_column = self.counters(5)
+        self.flying = np.zeros(games, dtype=bool)
+
+    def begin(self, mask: np.ndarray) -> None:
+        self.ship[mask] = self.chance(CELLS)[mask]
+        self.flying[mask] = False
+        self._send_target(mask)
+
+    def _send_target(self, mask: np.ndarray) -> None:
+        # A new target heads for the middle, so that its heading shows before it has moved.
+        distance, from_right = self.chance(3), self.chance(2)
+        self.target[mask] = np.where(from_right, CELLS - self.target_width - distance, distance)[mask]
+        self.heading[mask] = (1 - 2 * from_right)[mask]
+
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.ship[:] = (self.ship + COLUMN_CHANGE[actions]).clip(0, CELLS - 1)
+        fired = (actions == FIRE) & ~self.flying
+        self.bullet_row[fired] = self.muzzle
+        self.bullet_column[fired] = self.ship[fired]
+        self.flying |= fired
+        self.bullet_row -= self.bullet_speed * self.flying
+        self.target += self.heading
+        turned = (self.target == 0) | (self.target == CELLS - self.target_width)
+        self.heading[turned] *= -1
+
+        arrived = self.flying & (self.bullet_row == 0)
+        from_target = self.bullet_column - self.target
+        hit = arrived & (from_target >= 0) & (from_target < self.target_width)
+        self.flying &= ~arrived
+        self._send_target(hit)
+        return np.where(hit, 1, -1) * arrived, np.zeros(self.games, dtype=bool)
+
+    def draw(self, frames: np.ndarray) -> None:
+        self.paint(frames, 0, self.target, 255, height=2, width=self.target_width)
+        self.paint(frames, self.muzzle, self.ship, 0, height=2)
+        self.paint(frames, self.bullet_row, self.bullet_column, 255, where=self.flying)
+
+
+class Pong(ArcadeTask):
+    name = "pong"
+    title = "Pong"
+    about = "Return the ball with the paddle at the left: +1 for a return, -1 for a miss."
+    far_wall = 6
+    background = _background(np.where(_COLUMNS < far_wall, 225, 160))
+    paddle_height = 2
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(games, frame_size)
+        self.paddle, self.ball_row, self.ball_column, self.fall, self.heading = self.counters(5)
+
+    def begin(self, mask: np.ndarray) -> None:
+        self.paddle[mask] = self.chance(CELLS - self.paddle_height + 1)[mask]
+        self.ball_row[mask] = self.chance(CELLS)[mask]
+        self.ball_column[mask] = self.far_wall - 1
+        self.heading[mask] = -1
+        self.fall[mask] = (self.chance(3) - 1)[mask]
+
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.paddle[:] = (self.paddle + ROW_CHANGE[actions]).clip(0, CELLS - self.paddle_height)
+        self.fall[(self.ball_row + self.fall < 0) | (self.ball_row + self.fall >= CELLS)] *= -1
+        self.ball_row += self.fall
+        self.ball_column += self.heading
+        self.heading[self.ball_column == self.far_wall - 1] = -1
+
+        # The ball comes back from a miss as well, so that play goes on at once.
+        at_paddle = self.ball_column == 0
+        self.heading[at_paddle] = 1
+        self.fall[at_paddle] = (self.chance(3) - 1)[at_paddle]
+        from_paddle = self.ball_row - self.paddle
+        returned = (from_paddle >= 0) & (from_paddle < self.paddle_height)
+        return np.where(returned, 1, -1) * at_paddle, np.zeros(self.games, dtype=bool)
+
+    def draw(self, frames: np.ndarray) -> None:
+        self.paint(frames, self.paddle, 0, 90, height=self.paddle_height)
+        self.paint(frames, self.ball_row, self.ball_column, 0)
+
+
+class Frog(ArcadeTask):
+    name = "frog"
+    title = "Frog"
+    about = "Cross two lanes of cars upwards: +1 at the far bank, -1 and back to the start when hit."
+    start_row, far_lane, near_lane, goal_row = 6, 3, 5, 2
+    background = _background(np.where((_ROWS == far_lane) | (_ROWS == near_lane), 115, 200))
+    car_width = 3
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(games, frame_size)
+        self.row, self.column, self.near_car, self.far_car = self.counters(4)
+
+    def begin(self, mask: np.ndarray) -> None:
+        self.near_car[mask] = self.chance(CELLS)[mask]
+        self.far_car[mask] = self.chance(CELLS)[mask]
+        self._set_out(mask)
+
+    def _set_out(self, mask: np.ndarray) -> None:
+        self.row[mask] = self.start_row
+        self.column[mask] = self.chance(CELLS)[mask]
+
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.row[:] = (self.row + ROW_CHANGE[actions]).clip(self.goal_row, self.start_row)
+        self.column[:] = (self.column + COLUMN_CHANGE[actions]).clip(0, CELLS - 1)
+        self.near_car[:] = (self.near_car + 1) % CELLS
+        self.far_car[:] = (self.far_car - 1) % CELLS
+        hit = self._under(self.near_car, self.near_lane) | self._under(self.far_car, self.far_lane)
+        across = self.row == self.goal_row
+        self._set_out(hit | across)
+        return across.astype(np.int64) - hit, np.zeros(self.games, dtype=bool)
+
+    def _under(self, car: np.ndarray, lane: int) -> np.ndarray:
+        return (self.row == lane) & ((self.column - car) % CELLS < self.car_width)
+
+    def draw(self, frames: np.ndarray) -> None:
+        self.paint(frames, self.near_lane, self.near_car, 255, width=self.car_width)
+        self.paint(frames, self.far_lane, self.far_car, 255, width=self.car_width)
+        self.paint(frames, self.row, self.column, 0)
+
+
+class Chase(ArcadeTask):
+    name = "chase"
+    title = "Chase"
+    about = "Run over the target in the plane: +1, and it shows up somewhere else."
+    background = _background(np.where((_ROWS // 2 + _COLUMNS // 2) % 2, 80, 135))
+    size = 2  # cells, of player and target alike
+
+    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(games, frame_size)
+        self.row, self.column, self.target_row, self.target_column = self.counters(4)
+
+    def begin(self, mask: np.ndarray) -> None:
+        self.row[mask] = self.chance(CELLS - self.size + 1)[mask]
+        self.column[mask] = self.chance(CELLS - self.size + 1)[mask]
+        self._place_target(mask)
+
+    def _place_target(self, mask: np.ndarray) -> None:
+        # Somewhere three to five cells off in both directions, around the edge, so that it never shows up on the player.
+        places = CELLS - self.size + 1
+        self.target_row[mask] = ((self.row + 2 + self.chance(places - 3)) % places)[mask]
+        self.target_column[mask] = ((self.column + 2 + self.chance(places - 3)) % places)[mask]
+
+    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.row[:] = (self.row + ROW_CHANGE[actions]).clip(0, CELLS - self.size)
+        self.column[:] = (self.column + COLUMN_CHANGE[actions]).clip(0, CELLS - self.size)
+        down, right = self.row - self.target_row, self.column - self.target_column
+        caught = (abs(down) < self.size) & (abs(right) < self.size)
+        self._place_target(caught)
+        return caught.astype(np.int64), np.zeros(self.games, dtype=bool)
+
+    def draw(self, frames: np.ndarray) -> None:
+        self.paint(frames, self.row, self.column, 0, height=self.size, width=self.size)
+        self.paint(frames, self.target_row, self.target_column, 255, height=self.size, width=self.size)
+
+
+ARCADE: dict[str, Task] = {
+    game.name: Task(game.name, game.title, game.actions, game, frame_size=FRAME_SIZE, about=game.about)
+    for game in (Catch, Dodge, Shooter, Pong, Frog, Chase)
+}

@@ -1,0 +1,84 @@
+"""Atari 2600 games through ale-py's C++ vector environment: 18 joystick actions, no sticky actions, whole games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reaper.errors import UserError
+from reaper.tasks.task import Step, Task, VectorTask
+
+ACTIONS = 18
+EMULATOR_FRAMES = 108_000  # half an hour of play, the longest a game may last
+
+
+def _ale() -> Any:
+    try:
+        import ale_py
+        import gymnasium
+    except ImportError:
+        raise UserError("Atari tasks need ale-py: pip install 'reaper-rl[atari]'") from None
+    gymnasium.register_envs(ale_py)
+    return gymnasium
+
+
+class AtariTask(VectorTask):
+    """Many copies of one Atari game, stepped by C++ threads while Python does something else."""
+
+    actions = ACTIONS
+
+    def __init__(self, name: str, rom: str, games: int, frame_size: int) -> None:
+        from ale_py.vector_env import AtariVectorEnv
+
+        self.name, self.games, self.frame_size = name, games, frame_size
+        self._emulators = AtariVectorEnv(
+            rom,
+            games,
+            full_action_space=True,
+            stack_num=1,  # stacks are the player's business
+            img_height=frame_size,
+            img_width=frame_size,
+            max_num_frames_per_episode=EMULATOR_FRAMES,
+            # The defaults would press FIRE at every start, restart the game at every lost life and hide the score.
+            use_fire_reset=False,
+            episodic_life=False,
+            reward_clipping=False,
+        )
+
+    def reset(self, seed: int) -> np.ndarray:
+        frames, info = self._emulators.reset(seed=seed % 2**30)  # consecutive 32-bit seeds, one a game
+        self._lives = info["lives"].copy()
+        self._was_ended = np.zeros(self.games, dtype=bool)
+        return frames[:, 0]
+
+    def send(self, actions: np.ndarray) -> None:
+        self._emulators.send(actions)
+
+    def receive(self) -> Step:
+        frames, rewards, terminated, truncated, info = self._emulators.recv()
+        only_reset, ended = self._was_ended, terminated | truncated
+        lost_life = (info["lives"] < self._lives) & ~only_reset
+        self._lives, self._was_ended = info["lives"].copy(), ended
+        return Step(frames[:, 0], rewards.astype(np.float32), ended, truncated & ~terminated, lost_life, only_reset)
+
+    def close(self) -> None:
+        self._emulators.close()
+        del self._emulators  # its C++ threads end with the object
+
+
+def atari_task(name: str) -> Task:
+    """An Atari game by its Gymnasium id, such as ALE/Boxing-v5."""
+    gymnasium = _ale()
+    try:
+        rom = gymnasium.spec(name).kwargs["game"]
+    except (gymnasium.error.Error, KeyError):
+        from reaper.errors import unknown
+
+        raise unknown("Atari game", name, [i for i in gymnasium.registry if i.startswith("ALE/")]) from None
+    from ale_py import roms
+
+    if roms.get_rom_path(rom) is None:
+        raise UserError(f"the ROM of {name} is missing: pip install --force-reinstall 'ale-py>=0.11'")
+    title = " ".join(rom.split("_")).title()
+    return Task(name, title, ACTIONS, lambda games, size: AtariTask(name, rom, games, size), about="Atari 2600")

@@ -1,0 +1,143 @@
+"""Task sequences: which tasks, in which order, with which common frame and action set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reaper.errors import UserError, unknown
+from reaper.plugins import Registry
+from reaper.tasks.arcade import ARCADE
+from reaper.tasks.task import Step, Task, VectorTask
+
+ARCADE_3 = ("catch", "dodge", "shooter")
+ARCADE_6 = (*ARCADE_3, "pong", "frog", "chase")
+ATARI_3 = ("ALE/RoadRunner-v5", "ALE/Boxing-v5", "ALE/Jamesbond-v5")
+ATARI_6 = (*ATARI_3, "ALE/Pong-v5", "ALE/Atlantis-v5", "ALE/Qbert-v5")
+
+SEQUENCES: dict[str, tuple[str, ...]] = {
+    "arcade-3": ARCADE_3,
+    "arcade-6": ARCADE_6,
+    "atari-3": ATARI_3,
+    "atari-3-rev": ATARI_3[::-1],
+    "atari-6": ATARI_6,
+}
+
+TASKS: Registry[Callable[[], Task] | Task] = Registry("task", "reaper.tasks")
+for _name, _task in ARCADE.items():
+    TASKS[_name] = _task
+
+
+def register_task(name: str, task: Task | Callable[[], Task]) -> None:
+    """Makes a task, or a function that builds it, known by name."""
+    TASKS[name] = task
+
+
+def find_task(name: str) -> Task:
+    """A registered task, an Atari game or any Gymnasium id."""
+    if name in TASKS:
+        task = TASKS[name]
+        return task if isinstance(task, Task) else task()
+    if name.startswith("ALE/"):
+        from reaper.tasks.atari import atari_task
+
+        return atari_task(name)
+    from gymnasium import registry
+
+    if name not in registry and ":" not in name and "/" not in name:
+        raise unknown("task", name, [*SEQUENCES, *TASKS, *registry])
+    from reaper.tasks.gymnasium import gymnasium_task
+
+    return gymnasium_task(name)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Tasks to be learnt one after another."""
+
+    name: str
+    tasks: tuple[Task, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(task.name for task in self.tasks)
+
+    @property
+    def actions(self) -> int:
+        """The largest action set; a task with fewer actions does nothing on the rest."""
+        return max(task.actions for task in self.tasks)
+
+    @property
+    def scale(self) -> str:
+        """The scale whose numbers fit these tasks."""
+        return "arcade" if all(task.frame_size for task in self.tasks) else "paper"
+
+    @property
+    def notices(self) -> list[str]:
+        """What a user should know of tasks with fewer actions than the sequence."""
+        return [
+            f"{task.name} has {task.actions} actions of the sequence's {self.actions}; the others do nothing there"
+            for task in self.tasks
+            if task.actions < self.actions
+        ]
+
+    def reversed(self) -> Sequence:
+        name = self.name[: -len("-rev")] if self.name.endswith("-rev") else f"{self.name}-rev"
+        return Sequence(name, self.tasks[::-1])
+
+
+def find_sequence(text: str) -> Sequence:
+    """A named sequence, or task names separated by commas."""
+    names = SEQUENCES.get(text) or tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UserError("--tasks needs a sequence or task names separated by commas")
+    if len(set(names)) < len(names):
+        raise UserError(f"--tasks {text}: a task may stand only once in a sequence")
+    sequence = Sequence(text, tuple(find_task(name) for name in names))
+    sizes = {task.frame_size for task in sequence.tasks}
+    if len(sizes - {None}) > 1 or (None in sizes and len(sizes) > 1):
+        raise UserError(f"--tasks {text}: these tasks have different frame sizes and cannot share one network")
+    return sequence
+
+
+class FewerActions(VectorTask):
+    """A task in a sequence with a larger action set: actions it does not have become action 0, doing nothing."""
+
+    def __init__(self, task: VectorTask, actions: int) -> None:
+        self._task, self.actions = task, actions
+        self.name, self.games, self.frame_size = task.name, task.games, task.frame_size
+
+    def reset(self, seed: int) -> np.ndarray:
+        return self._task.reset(seed)
+
+    def send(self, actions: np.ndarray) -> None:
+        self._task.send(np.where(actions < self._task.actions, actions, 0))
+
+    def receive(self) -> Step:
+        return self._task.receive()
+
+    def close(self) -> None:
+        self._task.close()
+
+
+def open_task(task: Task, games: int, frame_size: int, actions: int) -> VectorTask:
+    """The running games, with the sequence's frame size and action set."""
+    games_running = task.open(games, frame_size)
+    return games_running if games_running.actions == actions else FewerActions(games_running, actions)
+
+
+def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:
+    """The task a user means by a short name, such as Boxing for ALE/Boxing-v5."""
+
+    def plain(name: str) -> str:
+        return name.removeprefix("ALE/").split("-v")[0].replace(" ", "").replace("_", "").lower()
+
+    for name in sequence_names:
+        if wanted == name or plain(wanted) == plain(name):
+            return name
+    raise unknown("task", wanted, sequence_names)
+
+
+

@@ -1,0 +1,67 @@
+"""The contract between a game and everything that learns from it.
+
+A `VectorTask` plays many copies of one game at once. It speaks of one observed frame at a time:
+
+    frames = task.reset(seed)
+    task.send(actions)        # the games start to move ...
+    step = task.receive()     # ... and have moved; the learner may work in between
+
+A finished game is started anew on the *next* step: that step ignores its action, brings the new game's first frame
+and a reward of zero, and is marked `only_reset`. It is not a transition, and nothing may learn from it as if it were.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of all games brought; every array has one row a game."""
+
+    frames: np.ndarray  # (games, height, width) uint8
+    rewards: np.ndarray  # (games,) float32: the score gained, never clipped
+    ended: np.ndarray  # (games,) bool: the whole game is over, for whatever reason
+    cut_off: np.ndarray  # (games,) bool: it is over only because of a time limit, so its end says nothing about value
+    lost_life: np.ndarray  # (games,) bool: a life went, whether or not the game goes on
+    only_reset: np.ndarray  # (games,) bool: no transition; the frame is the first of a new game
+
+
+class VectorTask(ABC):
+    """Many copies of one game, stepped together."""
+
+    name: str
+    games: int
+    actions: int
+    frame_size: int  # frames are square
+
+    @abstractmethod
+    def reset(self, seed: int) -> np.ndarray:
+        """Starts every game anew; the same seed and actions give the same frames."""
+
+    @abstractmethod
+    def send(self, actions: np.ndarray) -> None:
+        """Sets all games moving with one action each and does not wait for them."""
+
+    @abstractmethod
+    def receive(self) -> Step:
+        """Waits for the games set moving by `send`."""
+
+    def close(self) -> None:
+        """Gives back what the games hold."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A game that can be opened: what a task sequence is made of."""
+
+    name: str
+    title: str
+    actions: int
+    open: Callable[[int, int], VectorTask]  # (games, frame_size) -> the running games
+    frame_size: int | None = None  # None: frames are resized to whatever the sequence asks for
+    about: str = ""

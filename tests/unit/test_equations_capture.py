@@ -1,0 +1,56 @@
+"""What a CUDA graph captures may not read a tensor's value. Tensors on the `meta` device have none: reading fails."""
+
+import pytest
+import torch
+from torch import nn
+
+from reaper import equations
+
+torch.set_num_threads(1)
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+IMAGES = tensor(5, 4, 8, 8, dtype=torch.uint8)
+CALLS = {
+    "dqn_target": ((tensor(5), tensor(5, dtype=torch.bool), tensor(5, 3), tensor()), (5,)),
+    "dqn_loss": ((tensor(5, 3), tensor(5, dtype=torch.int64), tensor(5)), ()),
+    "repr_loss": ((tensor(5), tensor(5), tensor()), ()),
+    "distill_loss": ((tensor(5, 3), tensor(5, 3)), (5,)),
+    "pr_loss": ((tensor(5, 3), tensor(5, 3)), (5,)),
+    "distill_loss_policy": ((tensor(5, 3), tensor(5, 3)), (5,)),
+    "pr_loss_policy": ((tensor(5, 3), tensor(5, 3)), (5,)),
+    "standardise": ((tensor(5, 3), tensor(), tensor()), (5, 3)),
+    "gan_data": ((IMAGES, IMAGES, tensor(5), tensor(dtype=torch.int64)), (5, 4, 8, 8)),
+    "disc_loss": ((tensor(5), tensor(5), tensor(5)), ()),
+    "gen_loss": ((tensor(5),), ()),
+    "gradient_norms": ((nn.Linear(3, 1, device="meta"), tensor(5, 3)), (5,)),
+    "interpolate": ((tensor(5, 4, 8, 8), tensor(5, 4, 8, 8), tensor(5)), (5, 4, 8, 8)),
+    "rescale": ((IMAGES,), (5, 4, 8, 8)),
+    "unscale": ((tensor(5, 4, 8, 8),), (5, 4, 8, 8)),
+    "noisy": ((IMAGES, tensor(5, 4, 8, 8)), (5, 4, 8, 8)),
+    "ltm_ewc_loss": ((tensor(5), tensor(2), tensor()), ()),
+    "ewc_loss": (([tensor(2, 3), tensor(2)],) * 3, ()),
+    "oewc_loss": (([tensor(2, 3), tensor(2)],) * 3, ()),
+}
+EAGER_ONLY = {"oewc_fisher_update", "fisher_diagonal", "fisher_overlap", "min_max_normalise"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_reads_no_value(name: str) -> None:
+    arguments, shape = CALLS[name]
+    assert getattr(equations, name)(*arguments).shape == shape
+
+
+def test_a_value_read_would_be_noticed() -> None:
+    with pytest.raises(RuntimeError):
+        bool(tensor() > 0)
+    with pytest.raises(RuntimeError):
+        tensor().item()
+
+
+def test_every_function_is_accounted_for() -> None:
+    public = set(equations.__all__) - {"EQUATIONS", "Equation", "equation"}
+    assert public == CALLS.keys() | EAGER_ONLY
