@@ -1,0 +1,73 @@
+"""reaper: one agent learns one task after another and forgets none of them.
+
+    import reaper
+
+    results = reaper.run(["RePR", "no-reh"], tasks="arcade-3", out="runs/mine")
+    agent = reaper.load("runs/mine", condition="RePR")
+    action, _ = agent.predict(observation)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from reaper.agent import Agent, load
+from reaper.conditions import CONDITIONS, Condition, register_condition
+from reaper.display import showing
+from reaper.errors import UserError
+from reaper.results import RunResult, read_results
+from reaper.retention import Recall, Remembered, Retention, register_retention
+from reaper.study import carry_out, plan
+from reaper.tasks.sequence import register_task
+from reaper.tasks.task import Step, Task, VectorTask
+from reaper.version import VERSION as __version__
+
+
+def run(
+    conditions: Sequence[str] | str,
+    tasks: str = "arcade-3",
+    seeds: Sequence[int] = (0,),
+    fraction: float = 1.0,
+    out: str | Path = "runs/latest",
+    device: str = "auto",
+    scale: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+    quiet: bool = False,
+) -> list[RunResult]:
+    """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
+
+    Stages that are already in `out` are not run again. With more than one worker, call this from under
+    `if __name__ == "__main__":`, as for everything that starts processes.
+    """
+    names = [conditions] if isinstance(conditions, str) else list(conditions)
+    study = plan(names, tasks, seeds, fraction, device, scale, overrides, workers)
+    with showing(len(study.stages), Console(stderr=True), quiet) as listen:
+        store = carry_out(study, out, listen)
+    wanted = {chain.name for chain in study.chains}
+    return [result for result in read_results(store) if result.stages["name"] in wanted]
+
+
+__all__ = [
+    "CONDITIONS",
+    "Agent",
+    "Condition",
+    "Recall",
+    "Remembered",
+    "Retention",
+    "RunResult",
+    "Step",
+    "Task",
+    "UserError",
+    "VectorTask",
+    "__version__",
+    "load",
+    "register_condition",
+    "register_retention",
+    "register_task",
+    "run",
+]

@@ -2,7 +2,7 @@
 
     slot      ...  t-1        t          t+1  ...
     frame          f(t-1)     f(t)       f(t+1)          the newest frame of the state in which the action was taken
-    age            .          .          .               frames since the game began, at most history - 1
+    age            .          .          .               frames since the game began, up to history - 1
     action, reward, terminal                             what was done there and what came of it
 
 A state stacks f(t-history+1) .. f(t); where the game began later than that, its first frame stands in for the frames
@@ -65,7 +65,7 @@ class Replay:
         """One transition a game; where `keep` is false the step was only a reset, and its slot is written again."""
         at = self._rows + self.cursor
         self.frames[at] = frames.reshape(self.games, -1)
-        self.ages[at] = ages.clamp(max=self.history - 1)
+        self.ages[at] = ages.clamp(max=max(self.history - 1, 1))  # at least zero and not zero are told apart
         self.actions[at] = actions
         self.rewards[at] = rewards
         self.terminals[at] = terminals

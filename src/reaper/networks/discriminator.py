@@ -8,11 +8,11 @@ from torch import nn
 from reaper.networks.q_network import SMALL, Convolution
 
 
-def discriminator_layers(frame_size: int) -> tuple[Convolution, ...]:
-    """The convolutions for a frame size; a linear layer to one score follows."""
+def discriminator_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
+    """The convolutions for a frame size and the width of a hidden layer behind them; the paper's has none."""
     if frame_size < SMALL:
-        return (Convolution(32, 4, 2), Convolution(64, 4, 2))
-    return (Convolution(64, 5, 3), Convolution(128, 5, 2), Convolution(256, 5, 2))
+        return (Convolution(16, 2, 2), Convolution(32, 4, 2)), 64
+    return (Convolution(64, 5, 3), Convolution(128, 5, 2), Convolution(256, 5, 2)), 0
 
 
 class Discriminator(nn.Module):
@@ -20,13 +20,18 @@ class Discriminator(nn.Module):
 
     def __init__(self, frame_size: int, history: int) -> None:
         super().__init__()
+        convolutions, hidden = discriminator_layers(frame_size)
         layers: list[nn.Module] = []
         channels, side = history, frame_size
-        for filters, kernel, stride in discriminator_layers(frame_size):
-            padding = (kernel - stride + 1) // 2
+        for filters, kernel, stride, _ in convolutions:
+            padding = (kernel - stride + 1) // 2  # SAME: the side shrinks by exactly the stride
             layers += [nn.Conv2d(channels, filters, kernel, stride, padding), nn.LeakyReLU(0.2)]
             channels, side = filters, side // stride
-        self.layers = nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * side * side, 1))
+        layers.append(nn.Flatten())
+        features = channels * side * side
+        if hidden:
+            layers += [nn.Linear(features, hidden), nn.LeakyReLU(0.2)]
+        self.layers = nn.Sequential(*layers, nn.Linear(hidden or features, 1))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         return self.layers(states).squeeze(1)

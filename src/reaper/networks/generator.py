@@ -9,7 +9,11 @@ from reaper.equations import unscale
 from reaper.errors import UserError
 from reaper.networks.q_network import SMALL, Convolution
 
-BATCH_NORM = {"momentum": 0.1, "eps": 1e-5}  # TensorFlow's momentum 0.9 is torch's 0.1
+
+
+def _normalise(channels: int) -> nn.BatchNorm2d:
+    """Batch normalisation; TensorFlow's momentum 0.9 is torch's 0.1."""
+    return nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
 
 
 def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]]:
@@ -18,7 +22,7 @@ def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]
     if frame_size % shrink:
         raise UserError(f"a generator needs frames whose side divides by {shrink}, not {frame_size}")
     if frame_size < SMALL:
-        return 32, frame_size // 4, (Convolution(32, 4, 2), Convolution(0, 4, 2))
+        return 64, frame_size // 4, (Convolution(32, 4, 2), Convolution(0, 2, 2))
     deconvolutions = (Convolution(256, 5, 3), Convolution(128, 5, 2), Convolution(64, 5, 2), Convolution(0, 5, 1))
     return 256, frame_size // 12, deconvolutions
 
@@ -31,20 +35,17 @@ class Generator(nn.Module):
         filters, side, deconvolutions = generator_layers(frame_size)
         channels = filters * width
         self.latents = latents
-        layers: list[nn.Module] = [
-            nn.Linear(latents, channels * side * side),
-            nn.Unflatten(1, (channels, side, side)),
-            nn.BatchNorm2d(channels, **BATCH_NORM),
-            nn.ReLU(),
-        ]
-        for filters, kernel, stride in deconvolutions:
+        layers: list[nn.Module] = []
+        layers += [nn.Linear(latents, channels * side * side), nn.Unflatten(1, (channels, side, side))]
+        layers += [_normalise(channels), nn.ReLU()]
+        for filters, kernel, stride, _ in deconvolutions:
             last = filters == 0
             out = history if last else filters * width
             # SAME padding: the side grows by exactly the stride.
             padding = (kernel - stride + 1) // 2
             extra = 2 * padding - (kernel - stride)
             layers.append(nn.ConvTranspose2d(channels, out, kernel, stride, padding, extra))
-            layers += [nn.Tanh()] if last else [nn.BatchNorm2d(out, **BATCH_NORM), nn.ReLU()]
+            layers += [nn.Tanh()] if last else [_normalise(out), nn.ReLU()]
             channels = out
         self.layers = nn.Sequential(*layers)
 

@@ -16,6 +16,7 @@ class Convolution(NamedTuple):
     filters: int
     kernel: int
     stride: int
+    padding: int = 0
 
 
 def q_network_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
@@ -23,7 +24,8 @@ def q_network_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
     if frame_size < 12:
         raise UserError(f"frames of {frame_size} pixels a side are too small; use at least 12")
     if frame_size < SMALL:
-        return (Convolution(16, 4, 2), Convolution(32, 4, 2)), 128
+        # Padded, or the outermost pixels of a small frame would never be read: 16, 8, 4.
+        return (Convolution(16, 4, 2, 1), Convolution(32, 4, 2, 1)), 128
     return (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), 512
 
 
@@ -35,9 +37,9 @@ class QNetwork(nn.Module):
         convolutions, hidden = q_network_layers(frame_size)
         layers: list[nn.Module] = []
         channels, side = history, frame_size
-        for filters, kernel, stride in convolutions:
-            layers += [nn.Conv2d(channels, filters * width, kernel, stride), nn.ReLU()]
-            channels, side = filters * width, (side - kernel) // stride + 1
+        for filters, kernel, stride, padding in convolutions:
+            layers += [nn.Conv2d(channels, filters * width, kernel, stride, padding), nn.ReLU()]
+            channels, side = filters * width, (side + 2 * padding - kernel) // stride + 1
         self.features = nn.Sequential(*layers, nn.Flatten())
         self.hidden = nn.Linear(channels * side * side, hidden * width)
         self.values = nn.Linear(hidden * width, actions)

@@ -31,7 +31,7 @@ def _background(cells: np.ndarray) -> np.ndarray:
     return whole.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
 
 
-_ROWS, _COLUMNS = np.indices((CELLS, CELLS))
+_rows, _columns = np.indices((CELLS, CELLS))
 
 
 class ArcadeTask(VectorTask):
@@ -136,6 +136,7 @@ class Catch(ArcadeTask):
     about = "Move the paddle under the falling ball: +1 for a catch, -1 for a miss."
     background = _background(np.array(45))
     paddle_width = 2
+    paddle_row = 6  # two cells tall: without padding, the Q-network's strides do not reach the last row of a frame
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
         super().__init__(games, frame_size)
@@ -152,14 +153,14 @@ class Catch(ArcadeTask):
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.paddle[:] = (self.paddle + COLUMN_CHANGE[actions]).clip(0, CELLS - self.paddle_width)
         self.ball_row += 1
-        self._drop_ball(self.ball_row == CELLS)
+        self._drop_ball(self.ball_row > self.paddle_row)
         from_paddle = self.ball_column - self.paddle
         caught = (from_paddle >= 0) & (from_paddle < self.paddle_width)
-        rewards = np.where(self.ball_row == CELLS - 1, np.where(caught, 1, -1), 0)
+        rewards = np.where(self.ball_row == self.paddle_row, np.where(caught, 1, -1), 0)
         return rewards, np.zeros(self.games, dtype=bool)
 
     def draw(self, frames: np.ndarray) -> None:
-        self.paint(frames, CELLS - 1, self.paddle, 170, width=self.paddle_width)
+        self.paint(frames, self.paddle_row, self.paddle, 170, height=2, width=self.paddle_width)
         self.paint(frames, self.ball_row, self.ball_column, 255)
 
 
@@ -167,7 +168,7 @@ class Dodge(ArcadeTask):
     name = "dodge"
     title = "Dodge"
     about = "Stand where the falling wall has its gap: +1 for a wall passed, -1 and one of three lives for a hit."
-    background = _background(np.where(_COLUMNS % 2, 140, 185))
+    background = _background(np.where(_columns % 2, 140, 185))
     lives = 3
     gap_width = 3
     player_row = 6  # the player is two cells tall
@@ -195,9 +196,7 @@ class Dodge(ArcadeTask):
         return passed.astype(np.int64) - hit, hit
 
     def draw(self, frames: np.ndarray) -> None:
-        for column in range(CELLS):
-            is_wall = (column < self.gap) | (column >= self.gap + self.gap_width)
-            self.paint(frames, self.wall_row, column, 255, where=is_wall)
+        self.paint(frames, self.wall_row, self.gap + self.gap_width, 255, width=CELLS - self.gap_width)
         self.paint(frames, self.player_row, self.player, self.shades[self.lives_left], height=2)
 
 
@@ -205,7 +204,7 @@ class Shooter(ArcadeTask):
     name = "shooter"
     title = "Shooter"
     about = "Lead the drifting target, one bullet in flight at a time: +1 for a hit, -1 for a miss."
-    background = _background(30 + 8 * (_ROWS + _COLUMNS))
+    background = _background(30 + 8 * (_rows + _columns))
     target_width = 2
     bullet_speed = 2
     muzzle = 6  # a bullet is seen at rows 4 and 2, and strikes or misses at row 0
@@ -255,8 +254,8 @@ class Pong(ArcadeTask):
     title = "Pong"
     about = "Return the ball with the paddle at the left: +1 for a return, -1 for a miss."
     far_wall = 6
-    background = _background(np.where(_COLUMNS < far_wall, 225, 160))
-    paddle_height = 2
+    background = _background(np.where(_columns < far_wall, 225, 160))
+    paddle_height = 3
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
         super().__init__(games, frame_size)
@@ -294,7 +293,7 @@ class Frog(ArcadeTask):
     title = "Frog"
     about = "Cross two lanes of cars upwards: +1 at the far bank, -1 and back to the start when hit."
     start_row, far_lane, near_lane, goal_row = 6, 3, 5, 2
-    background = _background(np.where((_ROWS == far_lane) | (_ROWS == near_lane), 115, 200))
+    background = _background(np.where((_rows == far_lane) | (_rows == near_lane), 115, 200))
     car_width = 3
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
@@ -332,8 +331,8 @@ class Frog(ArcadeTask):
 class Chase(ArcadeTask):
     name = "chase"
     title = "Chase"
-    about = "Run over the target in the plane: +1, and it shows up somewhere else."
-    background = _background(np.where((_ROWS // 2 + _COLUMNS // 2) % 2, 80, 135))
+    about = "Touch the target, which strays now and then: +1, and it shows up somewhere else."
+    background = _background(np.where((_rows // 2 + _columns // 2) % 2, 80, 135))
     size = 2  # cells, of player and target alike
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
@@ -346,14 +345,20 @@ class Chase(ArcadeTask):
         self._place_target(mask)
 
     def _place_target(self, mask: np.ndarray) -> None:
-        # Somewhere three to five cells off in both directions, around the edge, so that it never shows up on the player.
+        # At least its size away both ways, counted around the edges: never within reach of a single move.
         places = CELLS - self.size + 1
-        self.target_row[mask] = ((self.row + 2 + self.chance(places - 3)) % places)[mask]
-        self.target_column[mask] = ((self.column + 2 + self.chance(places - 3)) % places)[mask]
+        far_choices = places - 2 * self.size + 1
+        self.target_row[mask] = ((self.row + self.size + self.chance(far_choices)) % places)[mask]
+        self.target_column[mask] = ((self.column + self.size + self.chance(far_choices)) % places)[mask]
 
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.row[:] = (self.row + ROW_CHANGE[actions]).clip(0, CELLS - self.size)
         self.column[:] = (self.column + COLUMN_CHANGE[actions]).clip(0, CELLS - self.size)
+        # A target at rest would let a player who dithers beside it do so for ever.
+        stray = self.chance(16)
+        stray[stray > RIGHT] = NOTHING
+        self.target_row[:] = (self.target_row + ROW_CHANGE[stray]).clip(0, CELLS - self.size)
+        self.target_column[:] = (self.target_column + COLUMN_CHANGE[stray]).clip(0, CELLS - self.size)
         down, right = self.row - self.target_row, self.column - self.target_column
         caught = (abs(down) < self.size) & (abs(right) < self.size)
         self._place_target(caught)

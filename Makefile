@@ -1,0 +1,47 @@
+# Every target sets up what it needs in .venv, from nothing.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test test-long check format bench clean
+
+demo: .venv/base  ## RePR and no-reh on three small games; ends in a page to look at
+	$(BIN)/reaper demo
+
+test: .venv/dev  ## everything but the long tests
+	$(BIN)/python -m pytest -q -n 2
+
+test-long: .venv/dev  ## the learning tests and everything else that takes minutes
+	$(BIN)/python -m pytest -q -m long
+
+check: .venv/dev  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/peers  ## observed frames a second beside stable-baselines3
+	$(BIN)/python benchmarks/peers_cpu.py
+
+clean:
+	rm -rf .venv build dist
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(INSTALL) pip setuptools
+
+.venv/base: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) torch
+	$(INSTALL) --no-build-isolation --editable .
+	touch $@
+
+.venv/dev: .venv/base
+	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	touch $@
+
+.venv/peers: .venv/base
+	$(INSTALL) --no-build-isolation --editable '.[peers]'
+	touch $@

@@ -1,0 +1,112 @@
+"""Showing a study while it runs: bars in a terminal, one JSON object a line anywhere else."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from reaper.engines.local import Listener
+from reaper.progress import Event
+from reaper.stages import Stage
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Rate:
+    """Work per second and time left of one phase of a stage."""
+
+    def __init__(self) -> None:
+        self.started, self.phase = time.monotonic(), ""
+
+    def read(self, event: Event) -> tuple[float, float | None]:
+        if event["phase"] != self.phase:
+            self.started, self.phase = time.monotonic(), event["phase"]
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        rate = event["done"] / seconds
+        return rate, (event["total"] - event["done"]) / rate if event["done"] else None
+
+
+def _describe(event: Event, rate: float, left: float | None) -> str:
+    parts = [f"{rate:,.0f} {event['unit']}/s"]
+    if left is not None:
+        parts.append(f"{int(left // 60)}:{int(left % 60):02d} left")
+    if event["score"] is not None:
+        parts.append(f"score {event['score']:.1f}")
+    return " · ".join(parts)
+
+
+class Lines:
+    """Machine-readable progress: an object when a stage starts and finishes, and now and then between."""
+
+    def __init__(self, total: int, file: TextIO) -> None:
+        self.total, self.file, self.finished = total, file, 0
+        self.rates: dict[str, Rate] = {}
+        self.last: dict[str, float] = {}
+
+    def __call__(self, stage: Stage, event: Event) -> None:
+        kind = event.get("event", "progress")
+        if kind in ("finished", "kept"):
+            self.finished += 1
+        if kind == "progress":
+            rate, left = self.rates.setdefault(stage.digest, Rate()).read(event)
+            if time.monotonic() - self.last.get(stage.digest, 0.0) < SECONDS_BETWEEN_LINES:
+                return
+            self.last[stage.digest] = time.monotonic()
+            event = {**event, "per_second": round(rate, 1), "seconds_left": None if left is None else round(left, 1)}
+        line = {"event": kind, "stage": stage.title, "digest": stage.digest, "finished": self.finished, "of": self.total}
+        print(json.dumps({**line, **event}), file=self.file, flush=True)
+
+
+class Bars:
+    """A bar for every running stage and one for the whole study."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self.progress, self.whole = progress, progress.add_task("all stages", total=total, note="")
+        self.bars: dict[str, TaskID] = {}
+        self.rates: dict[str, Rate] = {}
+
+    def __call__(self, stage: Stage, event: Event) -> None:
+        kind = event.get("event", "progress")
+        if kind == "started":
+            self.bars[stage.digest] = self.progress.add_task(stage.title, total=None, note="")
+        elif kind == "progress":
+            note = _describe(event, *self.rates.setdefault(stage.digest, Rate()).read(event))
+            description = f"{stage.title} [dim]{event['phase']}"
+            self.progress.update(
+                self.bars[stage.digest],
+                description=description,
+                completed=event["done"],
+                total=event["total"],
+                note=note,
+            )
+        else:
+            if bar := self.bars.pop(stage.digest, None):
+                self.progress.remove_task(bar)
+            self.progress.advance(self.whole)
+
+
+@contextmanager
+def showing(total: int, console: Console, quiet: bool = False) -> Iterator[Listener]:
+    """A listener that shows `total` stages in whatever way fits where the output goes."""
+    if quiet:
+        yield lambda stage, event: None
+    elif not console.is_terminal:
+        yield Lines(total, sys.stderr)
+    else:
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=console, transient=True) as progress:
+            yield Bars(total, progress)

@@ -1,0 +1,94 @@
+"""The frame of the page: its style and its fixed words. Everything is inline; nothing is fetched or run."""
+
+from __future__ import annotations
+
+from string import Template
+
+from reaper.report.theme import DARK, LIGHT
+
+_STYLE = Template("""
+:root { color-scheme: light dark; --ground: $light_ground; --ink: $light_ink; --muted: $light_muted;
+  --faint: $light_faint; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: $dark_ground; --ink: $dark_ink; --muted: $dark_muted; --faint: $dark_faint; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink);
+  font: 17px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 49rem; margin: 0 auto; padding: 3.5rem 1.25rem 5rem; }
+h1 { font-size: clamp(1.55rem, 4.5vw, 2.3rem); line-height: 1.25; font-weight: 650; margin: 0 0 .6rem;
+  letter-spacing: -.01em; text-wrap: balance; }
+h2 { font-size: 1.45rem; line-height: 1.3; margin: 3.5rem 0 .8rem; }
+h3 { font-size: 1.05rem; margin: 2.2rem 0 .5rem; }
+p { margin: .7rem 0; }
+.subtitle { color: var(--muted); margin: 0 0 1.6rem; }
+.note, figcaption { color: var(--muted); font-size: .88rem; line-height: 1.5; }
+figure { margin: 2.2rem 0; }
+img { display: block; width: 100%; height: auto; }
+figcaption { margin-top: .6rem; }
+.cautions { margin: 1rem 0; padding: .7rem 1rem .7rem 2rem; border-left: 3px solid var(--muted);
+  background: var(--faint); border-radius: 0 6px 6px 0; font-size: .92rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { padding: .42rem .55rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
+th:first-child { text-align: left; padding-left: 0; }
+td:last-child, th:last-child { padding-right: .2rem; }
+thead th { color: var(--muted); font-weight: 500; white-space: normal; vertical-align: bottom;
+  border-bottom: 1px solid var(--muted); }
+tbody th { font-weight: 600; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 1rem 0; font-size: .92rem; }
+dt { font-weight: 600; }
+dd { margin: 0; color: var(--muted); overflow-wrap: anywhere; }
+details { margin: 1.5rem 0; padding: .8rem 1.1rem; border: 1px solid var(--faint); border-radius: 8px; }
+summary { cursor: pointer; font-weight: 600; }
+@media (max-width: 520px) {
+  main { padding: 2rem 1rem 3rem; } body { font-size: 16px; }
+  dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
+@media print { details { border: none; padding: 0; } }
+""")
+
+STYLE = _STYLE.substitute(
+    {
+        f"{name}_{part}": getattr(theme, part)
+        for name, theme in (("light", LIGHT), ("dark", DARK))
+        for part in ("ground", "ink", "muted", "faint")
+    }
+)
+
+LEAD = (
+    "An agent learns one task after another and never sees the earlier ones again. This page shows what it can still "
+    "do at the end."
+)
+EXPLANATION = """
+<p>All tasks share one network of fixed size. An ordinary network, taught a new task, overwrites what it knew: it
+forgets. The conditions listed here are different ways of dealing with that, from doing nothing to rehearsing stored or
+dreamt experience.</p>
+<p>Scores are made comparable by <em>normalising</em> them: 0 is random play, 1 is a network trained on that task
+alone. <em>Kept</em> is the share of the earlier tasks&rsquo; normalised scores, when they were learnt, that is still
+there after the last task. <em>Forgetting</em> is how far a task has fallen from its best; <em>backward transfer</em>
+how it has changed since it was learnt; <em>forward transfer</em> how well it was played before it was learnt.
+<em>Memory</em> is all that is handed from one task to the next: the network, and what the condition remembers by.</p>
+"""
+
+
+def page(headline: str, subtitle: str, conditions: str, sections: str, making: str) -> str:
+    """The whole document; the first two are escaped text, the others HTML."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{headline}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>{headline}</h1>
+<p class="subtitle">{subtitle}</p>
+<p>{LEAD}</p>
+<details><summary>What you see here</summary>{EXPLANATION}{conditions}</details>
+{sections}
+<section><h2>How it was made</h2>{making}</section>
+</main>
+</body>
+</html>
+"""

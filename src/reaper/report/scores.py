@@ -1,0 +1,193 @@
+"""The numbers of the score table: runs gathered by sequence and condition, averaged over games and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from reaper import metrics
+from reaper.conditions import CONDITIONS
+from reaper.paper.results import SCORES, SINGLE, Score, published_scores
+from reaper.results import RunResult
+from reaper.scales import PAPER
+
+
+def mean_of_known(values: Sequence[np.ndarray] | np.ndarray, axis: int = 0) -> np.ndarray:
+    """The mean over the values that are not NaN; NaN, without a warning, where there are none."""
+    array = np.asarray(values, dtype=float)
+    count = np.sum(~np.isnan(array), axis=axis)
+    return np.where(count > 0, np.nansum(array, axis=axis) / np.maximum(count, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class ConditionScores:
+    """One condition on one sequence, over its seeds."""
+
+    runs: tuple[RunResult, ...]
+
+    @property
+    def name(self) -> str:
+        return self.runs[0].name
+
+    @property
+    def retention(self) -> str:
+        return self.runs[0].condition["retention"]["name"]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)
+
+    @cached_property
+    def complete(self) -> tuple[RunResult, ...]:
+        """The runs whose last agent has been tested on every task: only these count as results."""
+        return tuple(run for run in self.runs if not np.isnan(run.final).any())
+
+    @cached_property
+    def games(self) -> np.ndarray:
+        """All games of the last agents of all seeds: (tasks, seeds x games)."""
+        empty = np.empty((len(self.runs[0].tasks), 0))
+        return np.concatenate([empty, *(run.final for run in self.complete)], axis=1)
+
+    @property
+    def normalised(self) -> np.ndarray:
+        """Per task, after the last one, over seeds."""
+        return mean_of_known([run.matrix[-1] for run in self.complete] or [np.full(len(self.games), np.nan)])
+
+    def metric(self, name: str) -> list[float]:
+        """One of `metrics.METRICS` for each complete seed in which it is defined."""
+        values = [metrics.METRICS[name](run.matrix) for run in self.complete]
+        return [value for value in values if not np.isnan(value)]
+
+    @property
+    def kept(self) -> list[float]:
+        """The share of what was learnt that is still there, for each complete seed in which it is defined."""
+        values = [metrics.kept(run.matrix) for run in self.complete]
+        return [value for value in values if not np.isnan(value)]
+
+    @property
+    def memory_bytes(self) -> float:
+        """The size of the last long-term memory."""
+        return float(np.mean([run.memory_bytes[-1] for run in self.complete])) if self.complete else float("nan")
+
+    @cached_property
+    def raw_matrix(self) -> np.ndarray:
+        return mean_of_known([run.scores.mean(axis=2) for run in self.runs])
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        return mean_of_known([run.matrix for run in self.runs])
+
+    @property
+    def published(self) -> tuple[Score, ...] | None:
+        """The paper's scores for this condition on exactly these tasks in this order."""
+        run = self.runs[0]
+        return published_scores(self.name, run.tasks, run.settings.long_term.alpha)
+
+    @property
+    def published_bytes(self) -> float | None:
+        known = self.published is not None and len(self.games) == 3
+        return SCORES[self.name].memory_gigabytes * 1e9 if known else None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What scores are held against: one DQN a task, or random play."""
+
+    label: str
+    games: tuple[np.ndarray, ...]  # for each task, the known scores of all seeds
+    published: tuple[Score | None, ...]
+
+
+@dataclass(frozen=True)
+class SequenceScores:
+    """All conditions that learnt one sequence of tasks."""
+
+    sequence: str
+    tasks: tuple[str, ...]
+    titles: tuple[str, ...]
+    conditions: tuple[ConditionScores, ...]  # those that learn one task after another
+    references: tuple[Reference, ...]
+    runs: tuple[RunResult, ...]  # all of them
+
+    @property
+    def complete(self) -> tuple[ConditionScores, ...]:
+        return tuple(condition for condition in self.conditions if condition.complete)
+
+    @property
+    def share_of_budget(self) -> float:
+        """Of the frames the paper trains with: what makes a score comparable to the paper's, or not."""
+        settings = self.runs[0].settings
+        trained = settings.short_term.observed_frames, settings.long_term.observed_frames
+        paper = PAPER.short_term.observed_frames, PAPER.long_term.observed_frames
+        return min(ours / theirs for ours, theirs in zip(trained, paper, strict=True))
+
+    @property
+    def hardly_learnt(self) -> tuple[str, ...]:
+        """Titles of tasks on which some seed's own DQN is not clearly (two standard errors) better than random."""
+        return tuple(
+            title
+            for j, title in enumerate(self.titles)
+            if any(_within_chance(run.single[j], run.random[j]) for run in self.runs)
+        )
+
+
+def _within_chance(single: np.ndarray, random: np.ndarray) -> bool:
+    error = np.sqrt(single.var() / len(single) + random.var() / len(random))
+    return bool(single.mean() - random.mean() <= 2 * error)  # False, too, where one of them is not known yet
+
+
+def rank_of(condition: str) -> tuple[int, str]:
+    """Conditions stand in the order of their table; one that is no longer in it stands last."""
+    names = list(CONDITIONS)
+    return (names.index(condition) if condition in names else len(names), condition)
+
+
+def gather_scores(results: Iterable[RunResult]) -> list[SequenceScores]:
+    """One entry a sequence, by its name."""
+    sequences: dict[tuple[str, tuple[str, ...]], list[RunResult]] = {}
+    for result in results:
+        sequences.setdefault((result.sequence, tuple(result.tasks)), []).append(result)
+    return [_gather_sequence(runs) for _, runs in sorted(sequences.items())]
+
+
+def _gather_sequence(runs: list[RunResult]) -> SequenceScores:
+    by_name: dict[str, list[RunResult]] = {}
+    for run in sorted(runs, key=lambda run: run.seed):
+        if run.consolidates:
+            by_name.setdefault(run.name, []).append(run)
+    conditions = tuple(ConditionScores(tuple(by_name[name])) for name in sorted(by_name, key=rank_of))
+    first = runs[0]
+    return SequenceScores(
+        first.sequence, tuple(first.tasks), tuple(first.titles), conditions, _references(runs), tuple(runs)
+    )
+
+
+def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
+    """A `single` row for every kind of DQN among the runs (extended conditions have larger ones), and random play."""
+    kinds: dict[object, list[RunResult]] = {}
+    for run in runs:
+        settings = run.settings
+        learner = (settings.frames, settings.network, settings.optimiser, settings.play, settings.short_term)
+        kinds.setdefault((learner, settings.evaluation), []).append(run)
+    found = []
+    for alike in kinds.values():
+        names = sorted({run.name for run in alike}, key=rank_of)
+        label = "single" if len(kinds) == 1 else f"single ({', '.join(names)})"
+        games = _distinct([(run.stages["singles"], run.single) for run in alike])
+        found.append(Reference(label, games, tuple(SINGLE.get(task) for task in runs[0].tasks)))
+    random = _distinct([([run.stages["random"]] * len(run.tasks), run.random) for run in runs])
+    return (*found, Reference("random", random, (None,) * len(runs[0].tasks)))
+
+
+def _distinct(measured: list[tuple[list[str], np.ndarray]]) -> tuple[np.ndarray, ...]:
+    """The games of each task, each stage once: conditions of one seed share their references."""
+    tasks = len(measured[0][1])
+    by_task: list[dict[str, np.ndarray]] = [{} for _ in range(tasks)]
+    for digests, scores in measured:
+        for j in range(tasks):
+            if not np.isnan(scores[j]).any():
+                by_task[j][digests[j]] = scores[j]
+    return tuple(np.concatenate([np.empty(0), *games.values()]) for games in by_task)

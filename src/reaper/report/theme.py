@@ -1,0 +1,111 @@
+"""How figures look: light and dark, safe for colour-blind eyes, and told apart without colour by style and marker."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from reaper.conditions import CONDITIONS
+from reaper.report.scores import rank_of
+
+WIDTH = 6.2  # inches; with the text below it stays legible on a phone
+DOTS = 200
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a page and its figures."""
+
+    ground: str
+    ink: str
+    muted: str
+    faint: str
+    colours: tuple[str, ...]
+
+
+# The palette of Okabe and Ito, in an order that puts the first three conditions furthest apart, and two more.
+LIGHT = Theme(
+    "#ffffff", "#22262b", "#6a727c", "#e6e8eb",
+    ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#b8860b", "#56b4e9", "#7b4fa3", "#8c2d4f", "#5f6b1f"),
+)  # fmt: skip
+DARK = Theme(
+    "#1b1e22", "#e3e6ea", "#9aa3ad", "#33383e",
+    ("#f2854a", "#35c79b", "#58abe8", "#e39dc6", "#e0b840", "#9bd3f5", "#b491dc", "#d9708f", "#b3bf62"),
+)  # fmt: skip
+
+_LINES: tuple[Any, ...] = ((0, (5, 2)), (0, (1, 1.2)), "solid", (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+_MARKERS = ("v", "s", "o", "^", "D", "P", "X", "<", ">")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one condition is drawn, the same in every figure."""
+
+    colour: str
+    line: Any
+    marker: str
+
+
+def style_of(condition: str, theme: Theme) -> Style:
+    """By its place in the table of conditions; no two of the paper's main table share a colour."""
+    place, name = rank_of(condition)
+    if place == len(CONDITIONS):
+        place += sum(name.encode())
+    return Style(
+        theme.colours[place % len(theme.colours)], _LINES[place % len(_LINES)], _MARKERS[place % len(_MARKERS)]
+    )
+
+
+@contextmanager
+def drawing(theme: Theme) -> Iterator[None]:
+    """Settings of matplotlib for as long as a figure is being drawn; the caller's own are left as they were."""
+    settings: Any = {
+        "font.family": "DejaVu Sans",
+        "font.size": 9.5,
+        "text.color": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "axes.edgecolor": theme.muted,
+        "axes.facecolor": theme.ground,
+        "axes.titlesize": 10,
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": theme.muted,
+        "ytick.color": theme.muted,
+        "figure.facecolor": theme.ground,
+        "legend.frameon": False,
+        "hatch.linewidth": 0.6,
+    }
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(settings)
+        yield
+
+
+def new_figure(width: float, height: float, **options: Any) -> Figure:
+    """A figure that pyplot has never heard of, so that nothing has to be closed."""
+    figure = Figure(figsize=(width, height), **options)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def as_png(figure: Figure) -> bytes:
+    """The same bytes for the same figure."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DOTS, facecolor=figure.get_facecolor(), metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def remove_frame(axes: Axes) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)

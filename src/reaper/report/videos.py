@@ -1,0 +1,55 @@
+"""Moving pictures of an agent at play: GIF with what the base install has, MP4 with the `video` extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from reaper.errors import UserError
+
+SIDE = 336  # pixels; a multiple of 16 and of 84, so that both kinds of frame are enlarged without blur
+FRAMES_PER_SECOND = 15
+BANNER = 24
+
+
+def _picture(frame: np.ndarray, caption: str) -> Image.Image:
+    scale = max(1, SIDE // frame.shape[0])
+    enlarged = Image.fromarray(frame).resize((frame.shape[1] * scale, frame.shape[0] * scale), Image.Resampling.NEAREST)
+    picture = Image.new("L", (enlarged.width, enlarged.height + BANNER), 16)
+    picture.paste(enlarged, (0, BANNER))
+    ImageDraw.Draw(picture).text((8, 6), caption, fill=235)
+    return picture
+
+
+def write_video(path: Path, game: Iterable[tuple[np.ndarray, float]], title: str, most_frames: int = 3_000) -> float:
+    """Writes a game's frames with a running score; returns the last score. The file's ending chooses the format."""
+    pictures, score = [], 0.0
+    for number, (frame, score) in enumerate(game):
+        if number < most_frames:
+            pictures.append(_picture(frame, f"{title}   {score:g}"))
+    if path.suffix == ".gif":
+        pause = 1000 // FRAMES_PER_SECOND
+        pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0, optimize=False)
+    elif path.suffix == ".mp4":
+        _write_mp4(path, pictures)
+    else:
+        raise UserError(f"--video writes .gif or .mp4 files, not {path.suffix or path.name!r}")
+    return score
+
+
+def _write_mp4(path: Path, pictures: list[Image.Image]) -> None:
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise UserError("MP4 videos need ffmpeg: pip install 'reaper-rl[video]' (or write a .gif)") from None
+    size = pictures[0].size
+    writer = imageio_ffmpeg.write_frames(
+        str(path), size, pix_fmt_in="gray", pix_fmt_out="yuv420p", fps=FRAMES_PER_SECOND, macro_block_size=8
+    )
+    writer.send(None)
+    for picture in pictures:
+        writer.send(picture.tobytes())
+    writer.close()

@@ -1,0 +1,311 @@
+"""The arcade games: the contract they share, their rules counted by hand, and that skill pays."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from reaper.tasks.arcade import (
+    ARCADE,
+    DOWN,
+    FIRE,
+    LEFT,
+    LONGEST_GAME,
+    NOTHING,
+    RIGHT,
+    UP,
+    ArcadeTask,
+    Catch,
+    Chase,
+    Dodge,
+    Frog,
+    Pong,
+    Shooter,
+)
+from reaper.tasks.task import Step
+
+GAMES = 8
+every_game = pytest.mark.parametrize("name", ARCADE)
+
+
+def opened(name: str, games: int = GAMES) -> ArcadeTask:
+    task = ARCADE[name].open(games, 16)
+    assert isinstance(task, ArcadeTask)
+    return task
+
+
+def act(task: ArcadeTask, action: int | np.ndarray) -> Step:
+    task.send(np.full(task.games, action) if isinstance(action, int) else action)
+    return task.receive()
+
+
+def played(name: str, seed: int, moves: int = 250) -> tuple[list[Step], np.ndarray]:
+    task = opened(name)
+    first = task.reset(seed)
+    choices = np.random.default_rng(1).integers(task.actions, size=(moves, GAMES))
+    return [act(task, row) for row in choices], first
+
+
+@every_game
+def test_same_seed_and_actions_give_the_same_games(name: str) -> None:
+    (steps, first), (again, first_again), (other, _) = played(name, 5), played(name, 5), played(name, 6)
+    assert np.array_equal(first, first_again)
+    for step, same in zip(steps, again, strict=True):
+        for field in ("frames", "rewards", "ended", "cut_off", "lost_life", "only_reset"):
+            assert np.array_equal(getattr(step, field), getattr(same, field))
+    assert any(not np.array_equal(step.frames, differs.frames) for step, differs in zip(steps, other, strict=True))
+
+
+@every_game
+def test_a_reset_forgets_the_games_before(name: str) -> None:
+    task = opened(name)
+    first = task.reset(5)
+    for _ in range(LONGEST_GAME // 2):
+        act(task, RIGHT)
+    assert np.array_equal(task.reset(5), first)
+    steps = [act(task, NOTHING) for _ in range(LONGEST_GAME - 2)]
+    assert not any(step.cut_off.any() for step in steps), "the counter of observed frames was not reset"
+
+
+@every_game
+def test_no_game_depends_on_anothers_actions(name: str) -> None:
+    ours, theirs = opened(name), opened(name)
+    choices = np.random.default_rng(1).integers(6, size=(250, GAMES))
+    changed = choices.copy()
+    changed[:, 1:] = (choices[:, 1:] + 1) % 6
+    assert np.array_equal(ours.reset(3), theirs.reset(3))
+    for actions, others in zip(choices, changed, strict=True):
+        assert np.array_equal(act(ours, actions).frames[0], act(theirs, others).frames[0])
+
+
+@every_game
+def test_shapes_and_kinds(name: str) -> None:
+    steps, first = played(name, 0, moves=3)
+    assert first.shape == (GAMES, 16, 16)
+    assert first.dtype == np.uint8
+    for step in steps:
+        assert step.frames.shape == (GAMES, 16, 16)
+        assert step.frames.dtype == np.uint8
+        assert step.rewards.shape == (GAMES,)
+        assert step.rewards.dtype == np.float32
+        for flags in (step.ended, step.cut_off, step.lost_life, step.only_reset):
+            assert flags.shape == (GAMES,)
+            assert flags.dtype == bool
+
+
+@every_game
+def test_sprites_keep_to_whole_cells(name: str) -> None:
+    steps, first = played(name, 0, moves=50)
+    for frames in [first, *(step.frames for step in steps)]:
+        cells = frames.reshape(GAMES, 8, 2, 8, 2)
+        assert np.array_equal(cells, np.broadcast_to(cells[:, :, :1, :, :1], cells.shape))
+
+
+@every_game
+def test_what_a_step_brought_is_not_changed_by_the_next(name: str) -> None:
+    task = opened(name)
+    task.reset(0)
+    for _ in range(LONGEST_GAME // 2 + 2):
+        step = act(task, LEFT)
+        copies = [each.copy() for each in vars(step).values()]
+        act(task, RIGHT)
+        assert all(np.array_equal(each, copy) for each, copy in zip(vars(step).values(), copies, strict=True))
+
+
+@every_game
+def test_a_finished_game_starts_anew_on_the_next_step(name: str) -> None:
+    steps, _ = played(name, 2, moves=450)
+    ended_before = np.zeros(GAMES, dtype=bool)
+    observed_frames = np.ones(GAMES, dtype=int)
+    for step in steps:
+        assert np.array_equal(step.only_reset, ended_before)
+        assert not step.rewards[step.only_reset].any()
+        assert not (step.only_reset & (step.ended | step.lost_life)).any()
+        observed_frames = np.where(step.only_reset, 1, observed_frames + 1)
+        assert np.array_equal(step.cut_off, step.ended & (observed_frames == LONGEST_GAME))
+        assert (observed_frames <= LONGEST_GAME).all()
+        ended_before = step.ended
+    assert any(step.only_reset.any() for step in steps)
+
+
+@every_game
+def test_another_frame_size_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="84"):
+        ARCADE[name].open(1, 84)
+
+
+def test_tasks_say_what_they_are() -> None:
+    for name, task in ARCADE.items():
+        assert (task.name, task.actions, task.frame_size) == (name, 6, 16)
+        assert task.title
+        assert task.about
+        assert "\n" not in task.about
+
+
+def test_backgrounds_are_told_apart() -> None:
+    backgrounds = {name: opened(name).background.astype(int) for name in ARCADE}
+    for one, other in combinations(backgrounds, 2):
+        assert np.abs(backgrounds[one] - backgrounds[other]).mean() > 25, (one, other)
+    assert all(background.min() > 0 for background in backgrounds.values())
+
+
+def test_catch_scores_at_the_paddle_only() -> None:
+    task = Catch(2)
+    task.reset(0)
+    task.ball_row[:], task.ball_column[:], task.paddle[:] = Catch.paddle_row - 2, 3, 1
+    assert act(task, np.array([RIGHT, LEFT])).rewards.tolist() == [0, 0]
+    assert task.paddle.tolist() == [2, 0]
+    assert act(task, NOTHING).rewards.tolist() == [1, -1]
+    assert act(task, NOTHING).rewards.tolist() == [0, 0]
+    assert task.ball_row.tolist() == [0, 0]
+
+
+def test_dodge_ends_with_the_third_hit() -> None:
+    task = Dodge(1)
+    task.reset(0)
+    lives, shades = [], []
+    for _ in range(3):
+        task.player[:], task.gap[:], task.wall_row[:] = 0, 4, Dodge.player_row - 1
+        step = act(task, NOTHING)
+        assert step.rewards.tolist() == [-1]
+        assert step.lost_life.all()
+        assert not step.cut_off.any()
+        assert task.wall_row[0] == 0, "the wall that hit is gone"
+        lives.append((int(task.lives_left[0]), bool(step.ended[0])))
+        shades.append(int(step.frames[0, -1, 0]))
+    assert lives == [(2, False), (1, False), (0, True)]
+    assert len(set(shades)) == 3, "lives show"
+    assert act(task, NOTHING).only_reset.all()
+    assert task.lives_left[0] == 3
+
+
+def test_dodge_scores_a_wall_once_it_is_passed() -> None:
+    task = Dodge(1)
+    task.reset(0)
+    task.player[:], task.gap[:], task.wall_row[:] = 4, 4, Dodge.player_row - 1
+    assert act(task, NOTHING).rewards.tolist() == [0]
+    assert act(task, RIGHT).rewards.tolist() == [1]
+    assert act(task, NOTHING).rewards.tolist() == [0]
+    assert task.lives_left[0] == 3
+
+
+def test_dodge_hits_who_walks_into_a_wall_beside_him() -> None:
+    task = Dodge(1)
+    task.reset(0)
+    task.player[:], task.gap[:], task.wall_row[:] = 4, 4, Dodge.player_row
+    step = act(task, LEFT)
+    assert step.rewards.tolist() == [-1]
+    assert step.lost_life.all()
+
+
+def test_shooter_has_one_bullet_and_scores_when_it_arrives() -> None:
+    task = Shooter(2)
+    task.reset(0)
+    task.ship[:], task.target[:], task.heading[:] = [4, 3], 0, 1
+    rewards = [act(task, FIRE).rewards.tolist() for _ in range(2)]
+    assert task.bullet_row.tolist() == [2, 2], "firing again does not start a second bullet"
+    rewards.append(act(task, FIRE).rewards.tolist())
+    assert rewards == [[0, 0], [0, 0], [1, 1]]
+    assert not task.flying.any()
+
+    task.ship[:], task.target[:], task.heading[:] = 0, 3, -1
+    assert [act(task, action).rewards.tolist() for action in (FIRE, RIGHT, RIGHT)] == [[0, 0], [0, 0], [1, 1]]
+    task.ship[:], task.target[:], task.heading[:] = 7, 0, 1
+    assert [act(task, action).rewards.tolist() for action in (FIRE, LEFT, LEFT)] == [[0, 0], [0, 0], [-1, -1]]
+
+
+def test_pong_bounces_and_counts_returns_and_misses() -> None:
+    task = Pong(2)
+    task.reset(0)
+    task.ball_row[:], task.ball_column[:], task.fall[:], task.heading[:] = 1, 3, -1, -1
+    task.paddle[:] = [2, 3]
+    rows, rewards = [], []
+    for _ in range(3):
+        rewards.append(act(task, np.array([NOTHING, DOWN])).rewards.tolist())
+        rows.append(int(task.ball_row[0]))
+    assert rows == [0, 1, 2]
+    assert rewards == [[0, 0], [0, 0], [1, -1]]
+    act(task, UP)
+    assert task.ball_column.tolist() == [1, 1]
+    assert task.paddle.tolist() == [1, 4]
+
+
+def test_frog_scores_at_the_far_bank_and_pays_for_cars() -> None:
+    task = Frog(3)
+    task.reset(0)
+    task.row[:] = [Frog.goal_row + 1, Frog.near_lane + 1, Frog.near_lane + 1]
+    task.column[:], task.near_car[:], task.far_car[:] = 4, [0, 1, 5], 0
+    assert act(task, UP).rewards.tolist() == [1, -1, 0]
+    assert task.row.tolist() == [Frog.start_row, Frog.start_row, Frog.near_lane]
+
+
+def test_chase_scores_a_touch_and_moves_the_target_away() -> None:
+    task = Chase(2)
+    task.reset(0)
+    # Targets may stray by a cell: one stays in reach and the other out of it wherever they go.
+    task.row[:], task.column[:], task.target_row[:], task.target_column[:] = 3, 3, [3, 0], [4, 0]
+    assert act(task, RIGHT).rewards.tolist() == [1, 0]
+    assert abs(task.target_row[0] - 3) >= Chase.size
+    assert abs(task.target_column[0] - 4) >= Chase.size
+
+
+def towards(distance: np.ndarray, less: int, more: int) -> np.ndarray:
+    return np.where(distance < 0, less, np.where(distance > 0, more, NOTHING))
+
+
+def skilled(task: ArcadeTask) -> np.ndarray:
+    """Hand-written play that reads the state of the games."""
+    match task:
+        case Catch():
+            return towards(task.ball_column - (task.ball_column > task.paddle) - task.paddle, LEFT, RIGHT)
+        case Dodge():
+            return towards(task.gap + 1 - task.player, LEFT, RIGHT)
+        case Shooter():
+            # Where the target will be in three frames: its path, folded at both ends.
+            ahead = np.abs(np.where(task.heading > 0, task.target, -task.target) + 3)
+            ahead = np.where(ahead > 6, 12 - ahead, ahead)
+            in_sight = (task.ship >= ahead) & (task.ship < ahead + 2) & ~task.flying
+            return np.where(in_sight, FIRE, towards(ahead - task.ship, LEFT, RIGHT))
+        case Pong():
+            row = task.ball_row + task.fall * task.ball_column
+            row = np.where(row < 0, -row, np.where(row > 7, 14 - row, row))
+            row = np.where(task.heading < 0, row, 4)
+            return towards(row - (row > task.paddle) - task.paddle, UP, DOWN)
+        case Frog():
+            near_blocked = (task.column - task.near_car - 1) % 8 < Frog.car_width
+            far_blocked = (task.column - task.far_car + 1) % 8 < Frog.car_width
+            waits = np.where(task.row > Frog.near_lane, near_blocked, far_blocked & (task.row == Frog.far_lane + 1))
+            return np.where(waits, NOTHING, UP)
+        case Chase():
+            down, right = task.target_row - task.row, task.target_column - task.column
+            return np.where(abs(down) > 1, towards(down, UP, DOWN), towards(right, LEFT, RIGHT))
+    raise AssertionError(task.name)
+
+
+def mean_score(name: str, by_hand: bool) -> float:
+    task = opened(name, games=32)
+    task.reset(11)
+    choices = np.random.default_rng(0)
+    score, over = np.zeros(task.games), np.zeros(task.games, dtype=bool)
+    while not over.all():
+        step = act(task, skilled(task) if by_hand else choices.integers(task.actions, size=task.games))
+        score += np.where(over, 0, step.rewards)
+        over |= step.ended
+    return float(score.mean())
+
+
+@every_game
+def test_skill_pays(name: str) -> None:
+    assert mean_score(name, by_hand=False) < 4
+    assert 15 < mean_score(name, by_hand=True) < 60
+
+
+def test_no_single_action_is_skill() -> None:
+    for name in ARCADE:
+        task = opened(name, games=6 * GAMES)
+        task.reset(0)
+        actions = np.repeat(np.arange(6), GAMES)
+        scores = np.sum([act(task, actions).rewards for _ in range(LONGEST_GAME - 1)], axis=0)
+        assert scores.reshape(6, GAMES).mean(axis=1).max() < 8, name
