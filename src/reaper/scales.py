@@ -18,13 +18,14 @@ PAPER = Settings()
 # Small games of our own on a laptop's CPU: found by measuring (docs/deviations.md says what was tried).
 ARCADE = Settings(
     frames=paper.FrameSettings(size=16, history=2),
+    network=paper.NetworkSettings(initialisation="he"),
     optimiser=paper.OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5),
-    play=paper.PlaySettings(games=32, replay_frames=40_000, replay_start=1_600, exploration_frames=16_000),
-    short_term=paper.ShortTermSettings(observed_frames=40_000, discount=0.97, target_every=1_000, best_window=8_000),
-    long_term=paper.LongTermSettings(observed_frames=40_000, best_window=8_000),
-    generator=paper.GeneratorSettings(latents=64, steps=5_000, batch_size=64, pseudo_items=20_000),
+    play=paper.PlaySettings(games=32, replay_frames=32_000, replay_start=1_600, exploration_frames=12_800),
+    short_term=paper.ShortTermSettings(observed_frames=32_000, discount=0.97, target_every=1_000, best_window=8_000),
+    long_term=paper.LongTermSettings(observed_frames=28_000, alpha=0.35, late_alpha=0.35, best_window=4_000),
+    generator=paper.GeneratorSettings(latents=64, steps=8_000, batch_size=32, pseudo_items=20_000),
     rehearsal=paper.RehearsalSettings(items=20_000, limited_items=400),
-    evaluation=paper.EvaluationSettings(every=10_000, least_every=1_000, emulator_frames=800),
+    evaluation=paper.EvaluationSettings(every=8_000, least_every=1_000, emulator_frames=800),
 )
 
 SCALES: dict[str, Settings] = {"paper": PAPER, "arcade": ARCADE}
@@ -147,8 +148,12 @@ def check(settings: Settings) -> None:
                     raise UserError(f"{flag} must lie between 0 and 1, not {value}")
             elif value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
                 raise UserError(f"{flag} must be {'at least' if name in _MAY_BE_ZERO else 'above'} 0, not {value}")
-    if settings.optimiser.name not in ("rmsprop", "adam"):
-        raise unknown("optimiser", settings.optimiser.name, ["rmsprop", "adam"])
+    for what, chosen, known in (
+        ("optimiser", settings.optimiser.name, ("rmsprop", "adam")),
+        ("initialisation", settings.network.initialisation, ("paper", "he")),
+    ):
+        if chosen not in known:
+            raise unknown(what, chosen, known)
     least = (settings.frames.history + 2) * settings.play.games
     if settings.play.replay_frames < least:
         raise UserError(f"--play.replay-frames must be at least {least} for {settings.play.games} games at once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -30,6 +31,17 @@ def heights(stages: Sequence[Stage]) -> dict[str, int]:
     return height
 
 
+def keep_freed_memory() -> None:
+    """Tells glibc to keep freed blocks for the next update instead of returning them to the system, whose page faults
+    would take up to a third of the time. Elsewhere nothing happens."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(-3, 64 << 20)  # M_MMAP_THRESHOLD: blocks up to 64 MiB come from the heap ...
+        libc.mallopt(-1, 512 << 20)  # M_TRIM_THRESHOLD: ... whose free end is kept
+    except (OSError, AttributeError):
+        return
+
+
 def default_workers(small: bool) -> int:
     """Small networks gain nothing from a second thread, so every core gets a stage of its own; large ones share."""
     return len(os.sched_getaffinity(0)) if small else 1
@@ -55,6 +67,7 @@ def run_stages(
 def _run_here(stages: Sequence[Stage], store: Store, device: str, threads: int, listen: Listener) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
+    keep_freed_memory()
     try:
         for stage in stages:
             if not store.has(stage.digest):
@@ -72,6 +85,7 @@ def _begin_worker(events: Any, threads: int) -> None:
     global _events
     _events = events
     torch.set_num_threads(threads)
+    keep_freed_memory()
 
 
 def _work(spec: str, title: str, folder: str, device: str) -> None:

@@ -37,7 +37,8 @@ class Context:
         frames = self.settings.frames
         network = QNetwork(frames.size, frames.history, self.actions, self.settings.network.width)
         if weights is None:
-            network.initialise(stream("cpu", self.seed, *self.names, "weights"))
+            how, randomness = self.settings.network.initialisation, stream("cpu", self.seed, *self.names, "weights")
+            network.initialise(how, randomness)
         else:
             network.load_state_dict(weights)
         return network.to(self.device)

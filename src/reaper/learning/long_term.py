@@ -73,15 +73,19 @@ class Consolidation:
     def _learn(self, memory: LongTermMemory, agent: QNetwork, student: FlatWeights, lesson: Lesson) -> list[Row]:
         settings = self.context.settings
         recall = self.retention.recall(self.context, memory, self.knowledge, self.context.q_network(memory.agent))
-        update = Update(
-            student,
-            agent_optimiser(settings.optimiser, student),
-            lambda: recall.combine(lesson.loss(), student),
-            settings.optimiser.largest_norm,
-        )
+
+        def loss() -> torch.Tensor:
+            states, judge = lesson.next()
+            rehearsed = recall.states()
+            if rehearsed is None:
+                return recall.combine(judge(agent(states)), None, student)
+            answers = agent(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
+            return recall.combine(judge(answers[: len(states)]), answers[len(states) :], student)
+
+        update = Update(student, agent_optimiser(settings.optimiser, student), loss, settings.optimiser.largest_norm)
         best = BestWindow(student, settings.long_term.best_window, lesson.best_by_score)
         practice = Practice(
-            self.context, student, update, best, lesson.player, lesson.replay, after_frames=lesson.after_frames
+            self.context, student, update, best, lesson.prepare, lesson.player, lesson.replay, lesson.after_frames
         )
         self.context.progress.begin(f"consolidate {self.tasks[-1].title}", settings.long_term.observed_frames)
         rows = practice.run(

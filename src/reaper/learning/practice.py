@@ -56,12 +56,13 @@ class Practice:
         weights: FlatWeights,
         update: Update,
         best: BestWindow,
+        prepare: Callable[[int], None],
         player: Player | None = None,
         replay: Replay | None = None,
         after_frames: Callable[[int, int], None] = lambda before, now: None,
     ) -> None:
         self.context, self.weights, self.update, self.best = context, weights, update, best
-        self.player, self.replay, self.after_frames = player, replay, after_frames
+        self.prepare, self.player, self.replay, self.after_frames = prepare, player, replay, after_frames
         self.randomness = context.stream("acting")
         self.observed_frames = 0
         self.learning = player is None
@@ -91,8 +92,10 @@ class Practice:
         if self.player and self.replay:
             self.player.send(self.weights.network, exploration(before, play), self.randomness)
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
-        if self.learning:  # while the emulators run
-            for _ in range(now // play.frames_per_update - before // play.frames_per_update):
+        updates = now // play.frames_per_update - before // play.frames_per_update
+        if self.learning and updates:  # while the emulators run
+            self.prepare(updates)
+            for _ in range(updates):
                 self.best.add_loss(self.update())
         if self.player and self.replay:
             self.replay.add(*self.player.receive())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +13,7 @@ from reaper.learning.acting import Player, exploration
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import BestWindow, Practice, Row, crossed
-from reaper.learning.update import Update
+from reaper.learning.update import Batches, Update
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.tasks.task import Task, VectorTask
@@ -30,20 +31,31 @@ class Teacher:
 
 
 class QLearning:
-    """The loss of deep Q-learning for a network, with its target network."""
+    """Deep Q-learning of a network, with its target network: batches, and how answers to them are judged."""
 
     def __init__(self, context: Context, network: QNetwork, weights: FlatWeights, replay: Replay) -> None:
         self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
         self.randomness = context.stream("batches")
+        self.batches = Batches(self.draw, self.settings.play.batch_size)
 
-    def __call__(self) -> torch.Tensor:
-        batch = self.replay.sample(self.settings.play.batch_size, self.randomness)
-        with torch.no_grad():
-            next_values = self.target(batch.next_states)
-        targets = dqn_target(batch.rewards, batch.terminals, next_values, self.settings.short_term.discount)
-        return dqn_loss(self.network(batch.states), batch.actions, targets)
+    @torch.no_grad()
+    def draw(self, count: int) -> tuple[torch.Tensor, ...]:
+        """States, actions and what the target network says they are worth."""
+        drawn = self.replay.sample(count, self.randomness)
+        next_values = self.target(drawn.next_states)
+        targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
+        return drawn.states, drawn.actions, targets
+
+    def next(self) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+        """The states of the next batch, and the loss of the values given to them."""
+        states, actions, targets = self.batches.next()
+        return states, lambda values: dqn_loss(values, actions, targets)
+
+    def loss(self) -> torch.Tensor:
+        states, judge = self.next()
+        return judge(self.network(states))
 
     def after_frames(self, before: int, now: int) -> None:
         """Copies the network to the target at its interval."""
@@ -67,12 +79,12 @@ def learn_short_term(context: Context, task: Task) -> Teacher:
     weights = FlatWeights(network)
     replay = new_replay(context)
     q_learning = QLearning(context, network, weights, replay)
-    update = Update(weights, agent_optimiser(settings.optimiser, weights), q_learning, settings.optimiser.largest_norm)
+    optimiser = agent_optimiser(settings.optimiser, weights)
+    update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm)
     best = BestWindow(weights, settings.short_term.best_window, by_score=True)
     games = context.open(task, settings.play.games)
-    practice = Practice(
-        context, weights, update, best, new_player(context, games), replay, after_frames=q_learning.after_frames
-    )
+    player, prepare = new_player(context, games), q_learning.batches.prepare
+    practice = Practice(context, weights, update, best, prepare, player, replay, q_learning.after_frames)
     context.progress.begin(f"learn {task.title}", settings.short_term.observed_frames)
     rows = practice.run(
         settings.short_term.observed_frames, lambda frames: [evaluate(context, network, task, observed_frames=frames)]

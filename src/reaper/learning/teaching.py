@@ -13,17 +13,22 @@ from reaper.learning.acting import Player
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
 from reaper.learning.short_term import QLearning, Teacher, new_player, new_replay
+from reaper.learning.update import Batches
 from reaper.memory.items import Items, StateSource
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.tasks.task import Task
 
 
+Judge = Callable[[torch.Tensor], torch.Tensor]  # the student's outputs -> a loss an item, or their mean
+
+
 @dataclass
 class Lesson:
-    """One task being taught: the loss of its next batch, and where its states come from."""
+    """One task being taught: its next batch, how answers to it are judged, and where its states come from."""
 
-    loss: Callable[[], torch.Tensor]
+    next: Callable[[], tuple[torch.Tensor, Judge]]
+    prepare: Callable[[int], None]  # draws for so many updates
     new_states: StateSource
     player: Player | None = None
     replay: Replay | None = None
@@ -59,23 +64,37 @@ def _network(weights: FlatWeights) -> QNetwork:
     return weights.network
 
 
+def _distillation(
+    knowledge: Knowledge, teacher: Teacher, batches: Batches
+) -> Callable[[], tuple[torch.Tensor, Judge]]:
+    """Batches whose answers are judged by the teacher's."""
+
+    def next_batch() -> tuple[torch.Tensor, Judge]:
+        states, answers = batches.next()
+        mean, deviation = teacher.value_mean, teacher.value_deviation
+        return states, lambda outputs: knowledge.teach(outputs, answers, mean, deviation)
+
+    return next_batch
+
+
 @dataclass(frozen=True)
 class Distil(Teaching):
     """The student plays the new task and learns its teacher's answers to what it sees."""
 
     def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
         assert teacher is not None
-        network, master = _network(student), context.q_network(teacher.weights)
+        master = context.q_network(teacher.weights)
         replay, randomness = new_replay(context), context.stream("batches")
 
-        def loss() -> torch.Tensor:
-            states = replay.sample_states(context.settings.play.batch_size, randomness)
-            with torch.no_grad():
-                answers = master(states)
-            return knowledge.teach(network(states), answers, teacher.value_mean, teacher.value_deviation)
+        @torch.no_grad()
+        def draw(count: int) -> tuple[torch.Tensor, ...]:
+            states = replay.sample_states(count, randomness)
+            return states, master(states)
 
+        batches = Batches(draw, context.settings.play.batch_size)
         games = context.open(task, context.settings.play.games)
-        return Lesson(loss, replay, new_player(context, games), replay)
+        next_batch = _distillation(knowledge, teacher, batches)
+        return Lesson(next_batch, batches.prepare, replay, new_player(context, games), replay)
 
 
 @dataclass(frozen=True)
@@ -88,13 +107,9 @@ class DistilDreams(Teaching):
         assert teacher is not None and generator is not None
         count, randomness = context.settings.generator.pseudo_items, context.stream("batches")
         dreams = Items(context.generator(generator).dream(count, context.stream("short-term dreams")))
-        items, network = dreams.answered_by(context.q_network(teacher.weights)), _network(student)
-
-        def loss() -> torch.Tensor:
-            states, answers = items.sample(context.settings.play.batch_size, randomness)
-            return knowledge.teach(network(states), answers, teacher.value_mean, teacher.value_deviation)
-
-        return Lesson(loss, items)
+        items = dreams.answered_by(context.q_network(teacher.weights))
+        batches = Batches(lambda count: items.sample(count, randomness), context.settings.play.batch_size)
+        return Lesson(_distillation(knowledge, teacher, batches), batches.prepare, items)
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,8 @@ class Reinforce(Teaching):
         replay = new_replay(context)
         q_learning = QLearning(context, _network(student), student, replay)
         player = new_player(context, context.open(task, context.settings.play.games))
-        return Lesson(q_learning, replay, player, replay, q_learning.after_frames, best_by_score=True)
+        prepare = q_learning.batches.prepare
+        return Lesson(q_learning.next, prepare, replay, player, replay, q_learning.after_frames, best_by_score=True)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,22 @@ from reaper.learning.optimiser import FlatWeights, Optimiser, clip_global_norm
 Loss = Callable[[], torch.Tensor]  # draws its own batch and returns a scalar
 
 
+class Batches:
+    """Draws for several updates at once: what is frozen meanwhile (replay, target, teacher) is asked once, not once an
+    update, and a network is far quicker on one large batch than on many small ones."""
+
+    def __init__(self, draw: Callable[[int], tuple[torch.Tensor, ...]], batch_size: int) -> None:
+        self.draw, self.batch_size = draw, batch_size
+        self.ready: list[tuple[torch.Tensor, ...]] = []
+
+    def prepare(self, updates: int) -> None:
+        drawn = self.draw(updates * self.batch_size)
+        self.ready = list(zip(*(part.split(self.batch_size) for part in drawn), strict=True))
+
+    def next(self) -> tuple[torch.Tensor, ...]:
+        return self.ready.pop()
+
+
 class Update:
     """Turns a loss into an update of flat weights."""
 

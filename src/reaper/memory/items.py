@@ -30,12 +30,12 @@ class Items:
         return torch.randint(len(self.states), (count,), generator=randomness, device=self.states.device)
 
     def sample_states(self, count: int, randomness: torch.Generator) -> torch.Tensor:
-        return self.states[self._draw(count, randomness)]
+        return self.states.index_select(0, self._draw(count, randomness))
 
     def sample(self, count: int, randomness: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         assert self.targets is not None, "these items have no targets"
         drawn = self._draw(count, randomness)
-        return self.states[drawn], self.targets[drawn]
+        return self.states.index_select(0, drawn), self.targets.index_select(0, drawn)
 
     def distinct_states(self, count: int, randomness: torch.Generator) -> torch.Tensor:
         return self.states[torch.randperm(len(self), generator=randomness, device=self.states.device)[:count]]

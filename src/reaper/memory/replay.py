@@ -104,7 +104,7 @@ class Replay:
         rows = games * self.slots
         back = torch.minimum(self._back, self.ages[rows + slots, None])  # (N, history): never across a game's start
         at = rows[:, None] + (slots[:, None] - back) % self.slots
-        frames = self.frames[at.reshape(-1)]
+        frames = self.frames.index_select(0, at.reshape(-1))
         return frames.view(len(games), self.history, self.frame_size, self.frame_size)
 
     def sample(self, count: int, randomness: torch.Generator) -> Transitions:

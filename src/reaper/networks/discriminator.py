@@ -5,14 +5,22 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from reaper.networks.patches import PatchConvolution
 from reaper.networks.q_network import SMALL, Convolution
 
 
 def discriminator_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
     """The convolutions for a frame size and the width of a hidden layer behind them; the paper's has none."""
     if frame_size < SMALL:
-        return (Convolution(16, 2, 2), Convolution(32, 4, 2)), 64
+        return (Convolution(16, 2, 2), Convolution(32, 2, 2)), 64
     return (Convolution(64, 5, 3), Convolution(128, 5, 2), Convolution(256, 5, 2)), 0
+
+
+def _convolution(channels: int, filters: int, kernel: int, stride: int) -> nn.Module:
+    """SAME padding: the side shrinks by exactly the stride."""
+    if kernel == stride:
+        return PatchConvolution(channels, filters, kernel)
+    return nn.Conv2d(channels, filters, kernel, stride, (kernel - stride + 1) // 2)
 
 
 class Discriminator(nn.Module):
@@ -24,8 +32,7 @@ class Discriminator(nn.Module):
         layers: list[nn.Module] = []
         channels, side = history, frame_size
         for filters, kernel, stride, _ in convolutions:
-            padding = (kernel - stride + 1) // 2  # SAME: the side shrinks by exactly the stride
-            layers += [nn.Conv2d(channels, filters, kernel, stride, padding), nn.LeakyReLU(0.2)]
+            layers += [_convolution(channels, filters, kernel, stride), nn.LeakyReLU(0.2)]
             channels, side = filters, side // stride
         layers.append(nn.Flatten())
         features = channels * side * side

@@ -7,6 +7,7 @@ from torch import nn
 
 from reaper.equations import unscale
 from reaper.errors import UserError
+from reaper.networks.patches import PatchDeconvolution
 from reaper.networks.q_network import SMALL, Convolution
 
 
@@ -22,9 +23,17 @@ def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]
     if frame_size % shrink:
         raise UserError(f"a generator needs frames whose side divides by {shrink}, not {frame_size}")
     if frame_size < SMALL:
-        return 64, frame_size // 4, (Convolution(32, 4, 2), Convolution(0, 2, 2))
+        return 64, frame_size // 4, (Convolution(32, 2, 2), Convolution(0, 2, 2))
     deconvolutions = (Convolution(256, 5, 3), Convolution(128, 5, 2), Convolution(64, 5, 2), Convolution(0, 5, 1))
     return 256, frame_size // 12, deconvolutions
+
+
+def _deconvolution(channels: int, filters: int, kernel: int, stride: int) -> nn.Module:
+    """SAME padding: the side grows by exactly the stride."""
+    if kernel == stride:
+        return PatchDeconvolution(channels, filters, kernel)
+    padding = (kernel - stride + 1) // 2
+    return nn.ConvTranspose2d(channels, filters, kernel, stride, padding, 2 * padding - (kernel - stride))
 
 
 class Generator(nn.Module):
@@ -41,10 +50,7 @@ class Generator(nn.Module):
         for filters, kernel, stride, _ in deconvolutions:
             last = filters == 0
             out = history if last else filters * width
-            # SAME padding: the side grows by exactly the stride.
-            padding = (kernel - stride + 1) // 2
-            extra = 2 * padding - (kernel - stride)
-            layers.append(nn.ConvTranspose2d(channels, out, kernel, stride, padding, extra))
+            layers.append(_deconvolution(channels, out, kernel, stride))
             layers += [nn.Tanh()] if last else [_normalise(out), nn.ReLU()]
             channels = out
         self.layers = nn.Sequential(*layers)

@@ -50,10 +50,13 @@ class QNetwork(nn.Module):
         pixels = states.to(self.values.weight.dtype).div(255.0)
         return self.values(torch.relu(self.hidden(self.features(pixels))))
 
-    def initialise(self, generator: torch.Generator) -> None:
-        """N(0, 0.01), re-drawn beyond two standard deviations; biases 0.01 (appendix DQN)."""
+    def initialise(self, how: str, generator: torch.Generator) -> None:
+        """`paper`: N(0, 0.01), re-drawn beyond two standard deviations, biases 0.01 (appendix DQN). `he`: uniform,
+        scaled to the layer's inputs, biases zero: small networks learn in half the frames with it."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
-                nn.init.constant_(parameter, 0.01)
-            else:
+                nn.init.constant_(parameter, 0.01 if how == "paper" else 0.0)
+            elif how == "paper":
                 nn.init.trunc_normal_(parameter, 0.0, 0.01, -0.02, 0.02, generator=generator)
+            else:
+                nn.init.kaiming_uniform_(parameter, nonlinearity="relu", generator=generator)

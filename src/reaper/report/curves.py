@@ -53,8 +53,9 @@ def _curves(
     scores: SequenceScores, conditions: list[ConditionScores], lengths: tuple[int, ...], theme: Theme
 ) -> Figure:
     count = len(scores.tasks)
-    legend_rows = math.ceil((len(conditions) + 2) / 4)
-    figure = new_figure(WIDTH, 1.45 * count + 0.75 + 0.22 * legend_rows, layout="constrained")
+    entries = len(conditions) + 2
+    across = entries if entries <= 5 else 4
+    figure = new_figure(WIDTH, 1.45 * count + 0.75 + 0.22 * math.ceil(entries / across), layout="constrained")
     panels = figure.subplots(count, 1, sharex=True, squeeze=False).ravel()
     for j, axes in enumerate(panels):
         _panel(axes, scores, conditions, j, theme)
@@ -63,9 +64,10 @@ def _curves(
     unit, size = ("millions", 1e6) if end >= 2e6 else ("thousands", 1e3)
     panels[-1].set_xlabel(f"observed frames ({unit})")
     panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value / size:g}")
-    panels[-1].set_xlim(0, end)
+    panels[-1].set_xlim(0, 1.012 * end)  # the last markers stay whole
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=4, fontsize=8.5, handlelength=2.6)
+    figure.align_ylabels(panels)
+    figure.legend(handles, labels, loc="outside upper left", ncols=across, fontsize=8.5, handlelength=2.6)
     return figure
 
 

@@ -51,8 +51,10 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
         if len(seeds) > 1:
             axes.plot(seeds, [place] * len(seeds), ".", markersize=3.5, color=theme.ink, alpha=0.75)
         beside = max(shown, 0.0, *(seed for seed in seeds if not math.isnan(seed))) + 0.04
-        axes.text(beside, place, number(value), va="center", fontsize=8, bbox={"fc": theme.ground, "lw": 0, "pad": 0.6})
-    axes.set_xlim(_LOWEST if min([0.0, *values]) < 0 else -0.02, _HIGHEST + 0.2)
+        text = number(value) if shown == value else f"{number(value)} {'›' if value > 0 else '‹'}"
+        axes.text(beside, place, text, va="center", fontsize=8, bbox={"fc": theme.ground, "lw": 0, "pad": 0.6})
+    below = any(condition.normalised[j] < 0 for condition in conditions for j in range(len(scores.tasks)))
+    axes.set_xlim(_LOWEST if below else -0.02, _HIGHEST + 0.25)  # the same in all panels
     axes.set_ylim(len(conditions) - 0.4, -0.6)
     axes.set_yticks(range(len(conditions)), [condition.name for condition in conditions], color=theme.ink)
     axes.tick_params(length=0)
@@ -86,8 +88,7 @@ def score_matrices(scores: SequenceScores, theme: Theme = LIGHT) -> bytes | None
 
 def _matrix(axes: Axes, condition: ConditionScores, titles: tuple[str, ...], theme: Theme, first: bool) -> None:
     matrix, count = condition.matrix, len(titles)
-    colours = mpl.colormaps["cividis"].copy()
-    colours.set_bad(theme.faint)
+    colours = mpl.colormaps["cividis"].with_extremes(bad=theme.faint)
     axes.imshow(np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, aspect="equal")
     small = 8.5 if count <= 4 else 7
     for k in range(count):

@@ -101,9 +101,7 @@ def cautions(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]
         if missing == len(condition.runs):
             found.append(f"{condition.name} is not finished: {progress(condition)} learnt so far.")
         elif missing:
-            found.append(
-                f"{condition.name}: {missing} of {len(condition.runs)} seeds are not finished and not counted."
-            )
+            found.append(f"{condition.name}: {missing} of {len(condition.runs)} seeds not finished, and not counted.")
     present = {condition.name for condition in scores.conditions}
     if absent := [name for name in all_conditions if name not in present]:
         found.append(f"Not run on this sequence: {listed(absent)}.")

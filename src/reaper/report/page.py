@@ -59,6 +59,11 @@ class Illustration:
         )
 
 
+def _prose(text: str) -> str:
+    """Escaped, with a number never parted from its per cent sign."""
+    return escape(text).replace(" %", "&nbsp;%")
+
+
 def _both(name: str, caption: str, draw: Callable[[Theme], bytes | None]) -> list[Illustration]:
     light, dark = draw(LIGHT), draw(DARK)
     return [Illustration(name, caption, light, dark)] if light and dark else []
@@ -95,7 +100,7 @@ class Section:
     def html(self) -> str:
         parts = [f"<h2>{escape(' → '.join(self.scores.titles))}</h2>"]
         if sentence := standing(self.scores):
-            parts.append(f"<p>{escape(sentence)}</p>")
+            parts.append(f"<p>{_prose(sentence)}</p>")
         if self.cautions:
             items = "".join(f"<li>{escape(text)}</li>" for text in self.cautions)
             parts.append(f'<ul class="cautions">{items}</ul>')
@@ -117,7 +122,7 @@ class Report:
     def html(self) -> str:
         sequences = [section.scores for section in self.sections]
         return layout.page(
-            escape(headline(sequences)),
+            _prose(headline(sequences)),
             escape(_subtitle(self.making, sequences)),
             _pairs((result.name, result.condition["about"]) for result in _one_of_each(self.results)),
             "\n".join(section.html for section in self.sections),

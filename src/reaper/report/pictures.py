@@ -70,8 +70,7 @@ def _stacked(mosaics: list[tuple[str, np.ndarray]], columns: int, size: int, the
     width = mosaics[0][1].shape[1] * scale
     height = sum(picture.shape[0] * scale + label + gap for _, picture in mosaics)
     figure = new_figure(width / DOTS, height / DOTS)
-    colours = mpl.colormaps["gray"].copy()
-    colours.set_bad(theme.ground)
+    colours = mpl.colormaps["gray"].with_extremes(bad=theme.ground)
     top = height
     for text, picture in mosaics:
         top -= label

@@ -34,7 +34,7 @@ class RecalledPenalties(Recall):
         order = [name for name, _ in context.q_network(pairs[0][1]).named_parameters()]
         self.pairs = [tuple([part[name].to(context.device) for name in order] for part in pair) for pair in pairs]
 
-    def combine(self, new_task: torch.Tensor, student: FlatWeights) -> torch.Tensor:
+    def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
         now = list(student.network.parameters())
         penalties = torch.stack([self.penalty(fisher, now, anchor) for fisher, anchor in self.pairs])
         return ltm_ewc_loss(new_task, penalties, self.strength)

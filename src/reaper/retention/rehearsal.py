@@ -31,9 +31,13 @@ class RecalledItems(Recall):
         self.batch_size = context.settings.play.batch_size
         self.randomness = context.stream("retained batches")
 
-    def combine(self, new_task: torch.Tensor, student: FlatWeights) -> torch.Tensor:
-        states, answers = self.items.sample(self.batch_size, self.randomness)
-        return repr_loss(new_task, self.knowledge.retain(student.network(states), answers), self.alpha)
+    def states(self) -> torch.Tensor:
+        states, self.answers = self.items.sample(self.batch_size, self.randomness)
+        return states
+
+    def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
+        assert rehearsed is not None
+        return repr_loss(new_task, self.knowledge.retain(rehearsed, self.answers), self.alpha)
 
 
 def item_bytes(settings: Settings) -> int:

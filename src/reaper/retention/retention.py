@@ -24,8 +24,13 @@ from reaper.paper.settings import Settings
 class Recall:
     """What was recalled for one task. This one has nothing to add to the loss of the new task."""
 
-    def combine(self, new_task: torch.Tensor, student: FlatWeights) -> torch.Tensor:
-        """The loss of an update. `new_task` has one loss an item, or is already their mean."""
+    def states(self) -> torch.Tensor | None:
+        """The next batch of states to be rehearsed, if any."""
+        return None
+
+    def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
+        """The loss of an update. `new_task` has one loss an item, or is already their mean; `rehearsed` is what the
+        student answered to `states()`."""
         return new_task.mean()
 
 
