@@ -31,7 +31,9 @@ TINY = {
 
 def run_tiny(out, conditions, tasks="catch,dodge,frog", seeds=(0,), workers=1, overrides=None, **options):
     """Runs a shrunk study and returns its store."""
-    study = plan(conditions, tasks, seeds, device="cpu", overrides={**TINY, **(overrides or {})}, workers=workers, **options)
+    study = plan(
+        conditions, tasks, seeds, device="cpu", overrides={**TINY, **(overrides or {})}, workers=workers, **options
+    )
     return carry_out(study, out, lambda stage, event: None)
 
 

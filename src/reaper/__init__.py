@@ -1,10 +1,10 @@
 """reaper: one agent learns one task after another and forgets none of them.
 
-    import reaper
+import reaper
 
-    results = reaper.run(["RePR", "no-reh"], tasks="arcade-3", out="runs/mine")
-    agent = reaper.load("runs/mine", condition="RePR")
-    action, _ = agent.predict(observation)
+results = reaper.run(["RePR", "no-reh"], tasks="arcade-3", out="runs/mine")
+agent = reaper.load("runs/mine", condition="RePR")
+action, _ = agent.predict(observation)
 """
 
 from __future__ import annotations

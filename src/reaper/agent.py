@@ -13,8 +13,8 @@ from reaper.errors import UserError
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
 from reaper.memory.long_term import LongTermMemory
-from reaper.scales import as_dict, from_dict
 from reaper.paper.settings import Settings
+from reaper.scales import as_dict, from_dict
 from reaper.stages import read_memory
 from reaper.store import Artefact, Store
 from reaper.tasks.sequence import find_task, match_task
@@ -41,7 +41,9 @@ class Agent:
         None, as agents without a recurrent state return it elsewhere."""
         states = np.asarray(observation)
         if states.dtype != np.uint8 or states.shape[-3:] != self.observation_shape or states.ndim not in (3, 4):
-            raise UserError(f"an observation is uint8 of shape {self.observation_shape}, not {states.dtype} {states.shape}")
+            raise UserError(
+                f"an observation is uint8 of shape {self.observation_shape}, not {states.dtype} {states.shape}"
+            )
         batch = torch.from_numpy(states.reshape(-1, *self.observation_shape)).to(self.context.device)
         actions = self.network(batch).argmax(dim=1)
         if not deterministic:
@@ -89,8 +91,10 @@ def load(
     runs = [run for run in store.runs() if run["memories"] and _matches(run, wanted)]
     if not runs:
         raise UserError(f"{path} holds no run with {_named(wanted)}; it has {_names(store)}")
-    if len(runs) > 1 and not (condition and len({(r['condition']['name'], r['sequence']) for r in runs}) == 1):
-        raise UserError(f"{path} holds several runs; choose one with a condition, a seed or a sequence: {_names(store)}")
+    if len(runs) > 1 and not (condition and len({(r["condition"]["name"], r["sequence"]) for r in runs}) == 1):
+        raise UserError(
+            f"{path} holds several runs; choose one with a condition, a seed or a sequence: {_names(store)}"
+        )
     memories = runs[0]["memories"]
     number = len(memories) if after_task is None else after_task
     if not 1 <= number <= len(memories):
@@ -114,8 +118,8 @@ def _names(store: Store) -> str:
 def _open(artefact: Artefact, device: str) -> Agent:
     spec = artefact.manifest.get("spec", {})
     if spec.get("kind") != "consolidate":
-        raise UserError(f"{artefact.folder} holds no long-term memory but {artefact.manifest.get('title', 'something else')}")
+        raise UserError(
+            f"{artefact.folder} holds no long-term memory but {artefact.manifest.get('title', 'something else')}"
+        )
     settings = from_dict({**as_dict(Settings()), **spec["settings"]})
     return Agent(read_memory(artefact), settings, spec["actions"], device)
-
-

@@ -36,7 +36,9 @@ def build_parser() -> Parser:
     demo.add_argument("--fraction", type=float, default=1.0, help="share of the training budget (default: 1)")
 
     run = commands.add_parser("run", help="run conditions on a sequence of tasks", epilog=_settings_help())
-    run.add_argument("conditions", nargs="+", metavar="CONDITION", help="see `reaper conditions`; `main`: the paper's nine")
+    run.add_argument(
+        "conditions", nargs="+", metavar="CONDITION", help="see `reaper conditions`; `main`: the paper's nine"
+    )
     run.add_argument("--tasks", default="arcade-3", help="a sequence (see `reaper tasks`) or names separated by commas")
     run.add_argument("--seeds", type=int, nargs="+", default=[0], help="one run for each (default: 0)")
     run.add_argument("--fraction", type=float, default=1.0, help="share of the training budget, up to 1 (default: 1)")
@@ -116,10 +118,11 @@ def _report(out: Path, console: Console, markdown: Path | None = None) -> None:
     store = Store.open(out)
     for table in for_terminal(read_results(store)):
         console.print(table)
-    page = write_report(store)
+    commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
+    page = write_report(store, commands)
     if markdown:
         markdown.parent.mkdir(parents=True, exist_ok=True)
-        markdown.write_text(for_markdown(store))
+        markdown.write_text(for_markdown(store, commands))
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 

@@ -10,7 +10,9 @@ from reaper.learning.context import Context
 from reaper.tasks.task import Task
 
 
-def play_whole_games(context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]) -> list[float]:
+def play_whole_games(
+    context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]
+) -> list[float]:
     """The scores of each game's first whole game, all played at once; without a network, random actions."""
     settings = context.settings.evaluation
     games = context.open(task, settings.games)
@@ -28,9 +30,7 @@ def play_whole_games(context: Context, network: torch.nn.Module | None, task: Ta
     return totals.tolist()
 
 
-def evaluate(
-    context: Context, network: torch.nn.Module | None, task: Task, observed_frames: int
-) -> dict[str, object]:
+def evaluate(context: Context, network: torch.nn.Module | None, task: Task, observed_frames: int) -> dict[str, object]:
     """One row of results: what the network scores on a task after so many observed frames."""
     scores = play_whole_games(context, network, task, (observed_frames,))
     return {"task": task.name, "observed_frames": observed_frames, "scores": scores}

@@ -67,6 +67,6 @@ def check_room(chains: Iterable[Chain], out: Path, workers: int, device: str, fr
     room = shutil.disk_usage(_existing(out)).free
     if disk > room:
         raise UserError(
-            f"this study writes about {disk / GB:.1f} GB and {room / GB:.1f} GB are free where {out} lies; choose another "
-            "--out or fewer conditions or seeds"
+            f"this study writes about {disk / GB:.1f} GB and {room / GB:.1f} GB are free where {out} lies; choose "
+            "another --out or fewer conditions or seeds"
         )

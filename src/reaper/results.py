@@ -91,7 +91,11 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
     for row in _rows(store, record["random"]):
         random[tasks.index(row["task"])] = row["scores"]
     digests = [
-        *record["teachers"], *record["generators"], *record["memories"], *record["evaluations"], *record["singles"],
+        *record["teachers"],
+        *record["generators"],
+        *record["memories"],
+        *record["evaluations"],
+        *record["singles"],
     ]
     made = [digest for digest in digests if store.has(digest)]
     memories = [digest for digest in record["memories"] if store.has(digest)]

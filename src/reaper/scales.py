@@ -22,9 +22,9 @@ ARCADE = Settings(
     optimiser=paper.OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5),
     play=paper.PlaySettings(games=32, replay_frames=32_000, replay_start=1_600, exploration_frames=12_800),
     short_term=paper.ShortTermSettings(observed_frames=32_000, discount=0.97, target_every=1_000, best_window=8_000),
-    long_term=paper.LongTermSettings(observed_frames=28_000, alpha=0.35, late_alpha=0.35, best_window=4_000),
-    generator=paper.GeneratorSettings(latents=64, steps=8_000, batch_size=32, pseudo_items=20_000),
-    rehearsal=paper.RehearsalSettings(items=20_000, limited_items=400),
+    long_term=paper.LongTermSettings(observed_frames=24_000, alpha=0.35, late_alpha=0.35, best_window=4_000),
+    generator=paper.GeneratorSettings(latents=64, steps=6_000, batch_size=32, pseudo_items=20_000),
+    rehearsal=paper.RehearsalSettings(items=20_000, limited_items=1_175),
     evaluation=paper.EvaluationSettings(every=8_000, least_every=1_000, emulator_frames=800),
 )
 
@@ -47,9 +47,7 @@ def extended(settings: Settings) -> Settings:
             alpha=0.05,
             late_alpha=0.01,
         ),
-        generator=replace(
-            settings.generator, width=2 * settings.generator.width, steps=2 * settings.generator.steps
-        ),
+        generator=replace(settings.generator, width=2 * settings.generator.width, steps=2 * settings.generator.steps),
     )
 
 
@@ -82,7 +80,9 @@ def at_fraction(settings: Settings, fraction: float) -> Settings:
 def setting_names() -> list[str]:
     """Every setting by its dotted name, as on the command line: `short-term.discount`."""
     return [
-        f"{part.name}.{f.name}".replace("_", "-") for part in fields(Settings) for f in fields(getattr(PAPER, part.name))
+        f"{part.name}.{f.name}".replace("_", "-")
+        for part in fields(Settings)
+        for f in fields(getattr(PAPER, part.name))
     ]
 
 
@@ -171,7 +171,9 @@ def from_dict(values: Mapping[str, Any]) -> Settings:
         if not is_dataclass(kind):
             return given
         hints = typing.get_type_hints(kind)
-        return typing.cast(type, kind)(**{f.name: build(hints[f.name], given[f.name]) for f in dataclasses.fields(kind)})
+        return typing.cast(type, kind)(
+            **{f.name: build(hints[f.name], given[f.name]) for f in dataclasses.fields(kind)}
+        )
 
     return build(Settings, values)
 
@@ -179,7 +181,10 @@ def from_dict(values: Mapping[str, Any]) -> Settings:
 def differences(settings: Settings, base: Settings) -> dict[str, tuple[Any, Any]]:
     """Settings that differ from `base`: dotted name -> (value, value in base)."""
     return {
-        f"{part.name}.{f.name}": (getattr(getattr(settings, part.name), f.name), getattr(getattr(base, part.name), f.name))
+        f"{part.name}.{f.name}": (
+            getattr(getattr(settings, part.name), f.name),
+            getattr(getattr(base, part.name), f.name),
+        )
         for part in fields(Settings)
         for f in fields(getattr(base, part.name))
         if getattr(getattr(settings, part.name), f.name) != getattr(getattr(base, part.name), f.name)

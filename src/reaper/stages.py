@@ -19,7 +19,7 @@ from reaper.evaluation import evaluate
 from reaper.learning.adversarial import train_generator
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
-from reaper.learning.short_term import Teacher, gather, learn_short_term
+from reaper.learning.short_term import ShortTerm, Teacher, gather
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
@@ -55,7 +55,7 @@ class Stage:
 
 def _stage(title: str, kind: str, settings: Mapping[str, Any], parents: Mapping[str, str], **inputs: Any) -> Stage:
     spec = {"format": FORMAT, "kind": kind, "settings": settings, "parents": dict(parents), **inputs}
-    return Stage(spec, title)
+    return Stage(spec, f"{title} (seed {inputs['seed']})")
 
 
 def _parts(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
@@ -74,6 +74,7 @@ def generator_stage(settings: Settings, task: str, actions: int, seed: int, teac
 
 
 def consolidation_stage(
+    title: str,
     settings: Settings,
     tasks: tuple[str, ...],
     actions: int,
@@ -84,16 +85,15 @@ def consolidation_stage(
     """`tasks` are those learnt before and, last, the new one; `axes` a condition's teaching, retention, knowledge."""
     digests = {role: parent.digest for role, parent in parents.items() if parent}
     inputs = {"tasks": list(tasks), "actions": actions, "seed": seed, "axes": dict(axes)}
-    return _stage(f"consolidate {tasks[-1]}", "consolidate", as_dict(settings), digests, **inputs)
+    return _stage(title, "consolidate", as_dict(settings), digests, **inputs)
 
 
 def evaluation_stage(
-    settings: Settings, tasks: tuple[str, ...], actions: int, seed: int, subject: Stage | None
+    title: str, settings: Settings, tasks: tuple[str, ...], actions: int, seed: int, subject: Stage | None
 ) -> Stage:
     """Whole games of each task, by a teacher, a long-term agent or (without a subject) at random."""
     parts = _parts(settings, ("frames", "network", "evaluation"))
     parents = {"subject": subject.digest} if subject else {}
-    title = f"evaluate {subject.title}" if subject else "evaluate random play"
     return _stage(title, "evaluate", parts, parents, tasks=list(tasks), actions=actions, seed=seed)
 
 
@@ -124,7 +124,7 @@ def read_memory(artefact: Artefact) -> LongTermMemory:
 
 
 def _short_term(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
-    teacher = learn_short_term(_context(spec, device, progress, spec["task"]), find_task(spec["task"]))
+    teacher = ShortTerm(_context(spec, device, progress, spec["task"]), find_task(spec["task"])).learn()
     values = {"mean": teacher.value_mean, "deviation": teacher.value_deviation}
     return Result({"agent": teacher.weights, "pictures": teacher.pictures}, {"values": values, "rows": teacher.rows})
 

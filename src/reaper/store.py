@@ -1,11 +1,11 @@
 """Artefacts on disk: written whole or not at all, checked whenever they are read, never able to run code.
 
-    OUT/reaper.json               format, version and settings: what every stage in here has in common
-    OUT/stages/DIGEST/            one finished stage
-        manifest.json             what it is and the checksum of each file
-        *.safetensors, *.json     its results
-        made.json                 how long it took, on what: the only file that differs between two equal runs
-    OUT/runs/NAME.json            which stages make up a condition's run with one seed
+OUT/reaper.json               format, version and settings: what every stage in here has in common
+OUT/stages/DIGEST/            one finished stage
+    manifest.json             what it is and the checksum of each file
+    *.safetensors, *.json     its results
+    made.json                 how long it took, on what: the only file that differs between two equal runs
+OUT/runs/NAME.json            which stages make up a condition's run with one seed
 """
 
 from __future__ import annotations
@@ -72,7 +72,12 @@ class Artefact:
 
     def _checked(self, name: str) -> Path:
         path, entry = self.folder / name, self.manifest.get("files", {}).get(name)
-        if entry is None or not path.is_file() or path.stat().st_size != entry["bytes"] or _sha256(path) != entry["sha256"]:
+        if (
+            entry is None
+            or not path.is_file()
+            or path.stat().st_size != entry["bytes"]
+            or _sha256(path) != entry["sha256"]
+        ):
             raise DamagedArtefact(
                 f"{path} does not match its checksum; delete the folder {self.folder} to have it made again"
             )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence as Many
+import shlex
+from collections.abc import Mapping
+from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ class Chain:
     evaluations: list[Stage] = field(default_factory=list)  # after each task, on all tasks
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
+    command: str = ""  # what to type to get this run again
 
     @property
     def stages(self) -> list[Stage]:
@@ -63,6 +66,7 @@ class Chain:
             "titles": [task.title for task in self.sequence.tasks],
             "actions": self.sequence.actions,
             "seed": self.seed,
+            "command": self.command,
             "settings": scales.as_dict(self.settings),
             "teachers": digests(self.teachers),
             "generators": digests(self.generators),
@@ -93,13 +97,17 @@ def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Setti
             "teacher": chain.teachers[i] if teaching.needs_teacher or i == 0 else None,
             "generator": chain.generators[i] if teaching.needs_generator else None,
         }
-        chain.memories.append(consolidation_stage(settings, names[: i + 1], actions, seed, axes, parents))
-    chain.evaluations = [evaluation_stage(settings, names, actions, seed, memory) for memory in chain.memories]
+        title = f"{condition.name}: consolidate {names[i]}"
+        chain.memories.append(consolidation_stage(title, settings, names[: i + 1], actions, seed, axes, parents))
+    chain.evaluations = [
+        evaluation_stage(f"{condition.name}: evaluate after {name}", settings, names, actions, seed, memory)
+        for name, memory in zip(names, chain.memories, strict=False)
+    ]
     chain.singles = [
-        evaluation_stage(settings, (name,), actions, seed, teacher)
+        evaluation_stage(f"evaluate single {name}", settings, (name,), actions, seed, teacher)
         for name, teacher in zip(names, chain.teachers, strict=True)
     ]
-    chain.random = evaluation_stage(settings, names, actions, seed, None)
+    chain.random = evaluation_stage("evaluate random play", settings, names, actions, seed, None)
     return chain
 
 
@@ -134,7 +142,9 @@ def find_settings(
     scales.check(settings)
     for task in sequence.tasks:
         if task.frame_size not in (None, settings.frames.size):
-            raise UserError(f"{task.name} has frames of {task.frame_size} pixels; scale {name!r} asks for {settings.frames.size}")
+            raise UserError(
+                f"{task.name} has frames of {task.frame_size} pixels; scale {name!r} asks for {settings.frames.size}"
+            )
     return name, settings
 
 
@@ -175,11 +185,30 @@ def plan(
     sequence = find_sequence(tasks)
     scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
     chains = [build_chain(row, sequence, seed, base) for row in rows for seed in sorted(set(seeds))]
+    for chain in chains:
+        chain.command = _command(conditions, tasks, seeds, fraction, scale, overrides or {})
     small = base.frames.size < SMALL
     workers = workers or default_workers(small)
     threads = 1 if small else max(1, len(os.sched_getaffinity(0)) // workers)
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
     return Plan(chains, common, find_device(device), workers, threads, sequence.notices)
+
+
+def _command(
+    conditions: Many[str],
+    tasks: str,
+    seeds: Many[int],
+    fraction: float,
+    scale: str | None,
+    overrides: Mapping[str, Any],
+) -> str:
+    """The command line that runs the same study."""
+    words = ["reaper", "run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds)]
+    words += ["--fraction", str(fraction)] if fraction != 1 else []
+    words += ["--scale", scale] if scale else []
+    for name, value in overrides.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
 
 
 def carry_out(plan: Plan, out: str | Path, listen: Listener) -> Store:

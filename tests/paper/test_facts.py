@@ -8,7 +8,9 @@ from reaper.networks.discriminator import Discriminator
 from reaper.networks.generator import Generator
 from reaper.networks.q_network import QNetwork
 from reaper.preflight import memory_bytes
-from reaper.scales import PAPER, VARIANTS, at_fraction
+from reaper.retention import PseudoRehearsal
+from reaper.retention.rehearsal import item_bytes
+from reaper.scales import ARCADE, PAPER, VARIANTS, at_fraction
 from reaper.study import build_chain
 from reaper.tasks.sequence import ATARI_3, Sequence
 from reaper.tasks.task import Task
@@ -71,6 +73,11 @@ def test_the_memory_column_is_the_papers():
     assert ewc == 6 * dqn  # the paper prints 6 x 0.007 = 0.042
     assert round(6 * round(dqn / GB, 3), 3) == 0.042
     assert memory_bytes(chains["reh"], 3) == 250_000 * 28_224 + 4 * 1_693_362
+
+
+def test_the_arcade_scales_limited_store_has_the_generators_bytes():
+    generator = PseudoRehearsal().kept_bytes(ARCADE, 6, 3)
+    assert generator // item_bytes(ARCADE) == ARCADE.rehearsal.limited_items
 
 
 @pytest.mark.parametrize("name", MAIN)

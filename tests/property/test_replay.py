@@ -101,7 +101,7 @@ def test_draws_are_uniform_over_the_ring():
             torch.ones(2, dtype=torch.bool),
         )
     actions = replay.sample(54_000, torch.Generator().manual_seed(1)).actions.numpy()
-    # 30 slots less the newest and the history: 27 a game, 54 in all, 1,000 draws each; five standard deviations are 158.
+    # 30 slots less the newest and the history: 27 a game, 54 in all, 1,000 draws each; five deviations are 158.
     values, counts = np.unique(actions, return_counts=True)
     assert len(values) == 54
     assert set(values) == set(range(72, 99)) | set(range(1072, 1099))

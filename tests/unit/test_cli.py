@@ -38,7 +38,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "complaint"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    ("words", "complaint"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
 def test_bad_input_is_one_line(words, complaint, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
@@ -75,11 +77,14 @@ def test_a_missing_extra_names_its_pip_command(extra, tiny_run, tmp_path, monkey
     assert "pip install 'reaper-rl[" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "field", "known"), [
-    ("conditions", "name", "reh-limit-comp"),
-    ("tasks", "name", "atari-6"),
-    ("equations", "label", "repr-loss"),
-])
+@pytest.mark.parametrize(
+    ("command", "field", "known"),
+    [
+        ("conditions", "name", "reh-limit-comp"),
+        ("tasks", "name", "atari-6"),
+        ("equations", "label", "repr-loss"),
+    ],
+)
 def test_lists_are_machine_readable(command, field, known, capfd):
     assert main([command, "--json"]) == 0
     assert known in [row[field] for row in json.loads(capfd.readouterr().out)]

@@ -53,7 +53,9 @@ def test_adam_without_momentum_agrees_with_torch():
     torch.testing.assert_close(ours.values, theirs.detach())
 
 
-@pytest.mark.parametrize(("gradient", "clipped"), [([3.0, 4.0], [0.6, 0.8]), ([0.3, 0.4], [0.3, 0.4]), ([0.0, 0.0], [0, 0])])
+@pytest.mark.parametrize(
+    ("gradient", "clipped"), [([3.0, 4.0], [0.6, 0.8]), ([0.3, 0.4], [0.3, 0.4]), ([0.0, 0.0], [0, 0])]
+)
 def test_global_norm_clipping(gradient, clipped):
     assert clip_global_norm(torch.tensor(gradient), 1.0).tolist() == pytest.approx(clipped)
 

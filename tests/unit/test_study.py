@@ -37,7 +37,9 @@ def test_teachers_are_trained_once_for_all_conditions(all_conditions):
 
 def test_only_ewc_grows(all_conditions):
     for result in read_results(all_conditions):
-        if result.consolidates and "rehearsal" not in result.condition["retention"]["name"].replace("pseudo-rehearsal", ""):
+        if result.consolidates and "rehearsal" not in result.condition["retention"]["name"].replace(
+            "pseudo-rehearsal", ""
+        ):
             grows = result.memory_bytes[2] > result.memory_bytes[1]
             assert grows == (result.condition["retention"]["name"] == "ewc"), result.name
 

@@ -23,7 +23,7 @@ class Context:
     actions: int  # the action set of the whole sequence
     seed: int  # the run's; conditions of one seed share their random streams, so that they differ in nothing else
     names: tuple[str, ...]  # which stage this is: sets its random streams apart
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     progress: Progress = field(default_factory=Progress)
 
     def stream(self, *purpose: str | int) -> torch.Generator:

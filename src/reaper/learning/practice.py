@@ -73,11 +73,11 @@ class Practice:
         every = self.context.settings.evaluation.every
         while self.observed_frames < total_frames:
             seam_end = min((self.observed_frames // every + 1) * every, total_frames)
-            self._run_to(seam_end)
+            self.run_to(seam_end)
             rows += evaluate(self.observed_frames)
         return rows
 
-    def _run_to(self, seam_end: int) -> None:
+    def run_to(self, seam_end: int) -> None:
         """From one seam to the next. The games are started anew at a seam, in interrupted and uninterrupted runs
         alike, since emulators cannot be frozen in the middle of one."""
         if self.player and self.replay:

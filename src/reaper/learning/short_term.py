@@ -72,29 +72,39 @@ def new_player(context: Context, games: VectorTask) -> Player:
     return Player(games, context.settings.frames.history, context.actions, context.device)
 
 
-def learn_short_term(context: Context, task: Task) -> Teacher:
-    """Trains a fresh DQN on the task and returns the weights of its best window."""
-    settings = context.settings
-    network = context.q_network()
-    weights = FlatWeights(network)
-    replay = new_replay(context)
-    q_learning = QLearning(context, network, weights, replay)
-    optimiser = agent_optimiser(settings.optimiser, weights)
-    update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm)
-    best = BestWindow(weights, settings.short_term.best_window, by_score=True)
-    games = context.open(task, settings.play.games)
-    player, prepare = new_player(context, games), q_learning.batches.prepare
-    practice = Practice(context, weights, update, best, prepare, player, replay, q_learning.after_frames)
-    context.progress.begin(f"learn {task.title}", settings.short_term.observed_frames)
-    rows = practice.run(
-        settings.short_term.observed_frames, lambda frames: [evaluate(context, network, task, observed_frames=frames)]
-    )
-    games.close()
-    best.restore()
-    with torch.no_grad():
-        values = network(replay.sample_states(2_000, context.stream("value statistics")))
-    pictures = {"real": replay.distinct_states(64, context.stream("pictures")).cpu()}
-    return Teacher(kept_weights(network), float(values.mean()), float(values.std()), rows, pictures)
+class ShortTerm:
+    """A fresh DQN, the task it is to learn, and everything between them."""
+
+    def __init__(self, context: Context, task: Task) -> None:
+        settings = context.settings
+        self.context, self.task = context, task
+        self.network = context.q_network()
+        weights = FlatWeights(self.network)
+        self.replay = new_replay(context)
+        q_learning = QLearning(context, self.network, weights, self.replay)
+        optimiser = agent_optimiser(settings.optimiser, weights)
+        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm)
+        self.best = BestWindow(weights, settings.short_term.best_window, by_score=True)
+        self.games = context.open(task, settings.play.games)
+        player, prepare = new_player(context, self.games), q_learning.batches.prepare
+        self.practice = Practice(
+            context, weights, update, self.best, prepare, player, self.replay, q_learning.after_frames
+        )
+
+    def learn(self) -> Teacher:
+        """Trains to the end and returns the weights of the best window."""
+        context, frames = self.context, self.context.settings.short_term.observed_frames
+        context.progress.begin(f"learn {self.task.title}", frames)
+        rows = self.practice.run(frames, lambda seen: [evaluate(context, self.network, self.task, seen)])
+        self.close()
+        self.best.restore()
+        with torch.no_grad():
+            values = self.network(self.replay.sample_states(2_000, context.stream("value statistics")))
+        pictures = {"real": self.replay.distinct_states(64, context.stream("pictures")).cpu()}
+        return Teacher(kept_weights(self.network), float(values.mean()), float(values.std()), rows, pictures)
+
+    def close(self) -> None:
+        self.games.close()
 
 
 def gather(context: Context, network: QNetwork, task: Task) -> Replay:

@@ -19,7 +19,6 @@ from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.tasks.task import Task
 
-
 Judge = Callable[[torch.Tensor], torch.Tensor]  # the student's outputs -> a loss an item, or their mean
 
 
@@ -64,9 +63,7 @@ def _network(weights: FlatWeights) -> QNetwork:
     return weights.network
 
 
-def _distillation(
-    knowledge: Knowledge, teacher: Teacher, batches: Batches
-) -> Callable[[], tuple[torch.Tensor, Judge]]:
+def _distillation(knowledge: Knowledge, teacher: Teacher, batches: Batches) -> Callable[[], tuple[torch.Tensor, Judge]]:
     """Batches whose answers are judged by the teacher's."""
 
     def next_batch() -> tuple[torch.Tensor, Judge]:
@@ -99,12 +96,13 @@ class Distil(Teaching):
 
 @dataclass(frozen=True)
 class DistilDreams(Teaching):
-    """The student learns its teacher's answers to what a short-term generator dreams of the new task; it never plays."""
+    """The student never plays: it learns its teacher's answers to what a short-term generator dreams of the task."""
 
     needs_generator = True
 
     def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
-        assert teacher is not None and generator is not None
+        assert teacher is not None
+        assert generator is not None
         count, randomness = context.settings.generator.pseudo_items, context.stream("batches")
         dreams = Items(context.generator(generator).dream(count, context.stream("short-term dreams")))
         items = dreams.answered_by(context.q_network(teacher.weights))

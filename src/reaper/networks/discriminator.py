@@ -12,7 +12,7 @@ from reaper.networks.q_network import SMALL, Convolution
 def discriminator_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
     """The convolutions for a frame size and the width of a hidden layer behind them; the paper's has none."""
     if frame_size < SMALL:
-        return (Convolution(16, 2, 2), Convolution(32, 2, 2)), 64
+        return (Convolution(32, 2, 2), Convolution(64, 2, 2)), 128
     return (Convolution(64, 5, 3), Convolution(128, 5, 2), Convolution(256, 5, 2)), 0
 
 

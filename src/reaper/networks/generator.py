@@ -11,7 +11,6 @@ from reaper.networks.patches import PatchDeconvolution
 from reaper.networks.q_network import SMALL, Convolution
 
 
-
 def _normalise(channels: int) -> nn.BatchNorm2d:
     """Batch normalisation; TensorFlow's momentum 0.9 is torch's 0.1."""
     return nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
@@ -23,7 +22,7 @@ def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]
     if frame_size % shrink:
         raise UserError(f"a generator needs frames whose side divides by {shrink}, not {frame_size}")
     if frame_size < SMALL:
-        return 64, frame_size // 4, (Convolution(32, 2, 2), Convolution(0, 2, 2))
+        return 128, frame_size // 4, (Convolution(32, 2, 2), Convolution(0, 2, 2))
     deconvolutions = (Convolution(256, 5, 3), Convolution(128, 5, 2), Convolution(64, 5, 2), Convolution(0, 5, 1))
     return 256, frame_size // 12, deconvolutions
 

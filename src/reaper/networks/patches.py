@@ -34,5 +34,5 @@ class PatchDeconvolution(nn.ConvTranspose2d):
         pixels = input.permute(0, 2, 3, 1).reshape(-1, c)
         weight = self.weight.permute(0, 2, 3, 1).reshape(c, -1)
         patches = (pixels @ weight).view(n, h, w, k, k, filters).transpose(2, 3)
-        images = patches.reshape(n, h * k, w * k, filters) + self.bias
+        images = patches.reshape(n, h * k, w * k, filters).add(self.bias)  # pyright: ignore[reportArgumentType]
         return images.permute(0, 3, 1, 2)

@@ -29,7 +29,9 @@ class NetworkSettings:
     """The size of the DQN; its layers follow from the frame size (networks/q_network.py)."""
 
     width: int = 1  # 2 doubles every hidden layer (extended experiment)
-    initialisation: str = "paper"  # N(0, 0.01) cut at two deviations, biases 0.01; or "he": scaled to the layer's inputs
+    initialisation: str = (
+        "paper"  # N(0, 0.01) cut at two deviations, biases 0.01; or "he": scaled to the layer's inputs
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 
 from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
 from reaper.knowledge import Knowledge
-from reaper.learning.context import Context, kept_weights
+from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes

@@ -138,6 +138,3 @@ def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:
         if wanted == name or plain(wanted) == plain(name):
             return name
     raise unknown("task", wanted, sequence_names)
-
-
-

@@ -51,7 +51,7 @@ class VectorTask(ABC):
     def receive(self) -> Step:
         """Waits for the games set moving by `send`."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most games hold nothing
         """Gives back what the games hold."""
 
 
