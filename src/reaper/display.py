@@ -60,14 +60,9 @@ class Lines:
                 return
             self.last[stage.digest] = time.monotonic()
             event = {**event, "per_second": round(rate, 1), "seconds_left": None if left is None else round(left, 1)}
-        line = {
-            "event": kind,
-            "stage": stage.title,
-            "digest": stage.digest,
-            "finished": self.finished,
-            "of": self.total,
-        }
-        print(json.dumps({**line, **event}), file=self.file, flush=True)
+        line = {"event": kind, "stage": stage.title, "digest": stage.digest}
+        count = {"stages_finished": self.finished, "stages": self.total}
+        print(json.dumps({**line, **count, **event}), file=self.file, flush=True)
 
 
 class Bars:

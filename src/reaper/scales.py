@@ -20,12 +20,14 @@ ARCADE = Settings(
     frames=paper.FrameSettings(size=16, history=2),
     network=paper.NetworkSettings(initialisation="he"),
     optimiser=paper.OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5),
-    play=paper.PlaySettings(games=32, replay_frames=32_000, replay_start=1_600, exploration_frames=12_800),
-    short_term=paper.ShortTermSettings(observed_frames=32_000, discount=0.97, target_every=1_000, best_window=8_000),
-    long_term=paper.LongTermSettings(observed_frames=24_000, alpha=0.35, late_alpha=0.35, best_window=4_000),
+    play=paper.PlaySettings(games=32, replay_frames=32_000, replay_start=1_600, exploration_frames=12_000),
+    short_term=paper.ShortTermSettings(observed_frames=30_000, discount=0.97, target_every=1_000, best_window=7_500),
+    long_term=paper.LongTermSettings(
+        observed_frames=30_000, alpha=0.35, late_alpha=0.2, late_from=4, best_window=5_000
+    ),
     generator=paper.GeneratorSettings(latents=64, steps=6_000, batch_size=32, pseudo_items=20_000),
     rehearsal=paper.RehearsalSettings(items=20_000, limited_items=1_175),
-    evaluation=paper.EvaluationSettings(every=8_000, least_every=1_000, emulator_frames=800),
+    evaluation=paper.EvaluationSettings(every=10_000, least_every=1_000, emulator_frames=800),
 )
 
 SCALES: dict[str, Settings] = {"paper": PAPER, "arcade": ARCADE}
@@ -46,6 +48,7 @@ def extended(settings: Settings) -> Settings:
             observed_frames=2 * settings.long_term.observed_frames,
             alpha=0.05,
             late_alpha=0.01,
+            late_from=5,  # after the fourth task
         ),
         generator=replace(settings.generator, width=2 * settings.generator.width, steps=2 * settings.generator.steps),
     )
@@ -154,7 +157,7 @@ def check(settings: Settings) -> None:
     ):
         if chosen not in known:
             raise unknown(what, chosen, known)
-    least = (settings.frames.history + 2) * settings.play.games
+    least = (settings.frames.history + 4) * settings.play.games
     if settings.play.replay_frames < least:
         raise UserError(f"--play.replay-frames must be at least {least} for {settings.play.games} games at once")
 

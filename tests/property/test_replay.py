@@ -40,7 +40,7 @@ class Diary:
         return told
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     history=st.integers(1, 4),
     slots=st.integers(8, 20),
@@ -100,11 +100,11 @@ def test_draws_are_uniform_over_the_ring():
             torch.zeros(2, dtype=torch.bool),
             torch.ones(2, dtype=torch.bool),
         )
-    actions = replay.sample(54_000, torch.Generator().manual_seed(1)).actions.numpy()
-    # 30 slots less the newest and the history: 27 a game, 54 in all, 1,000 draws each; five deviations are 158.
+    actions = replay.sample(52_000, torch.Generator().manual_seed(1)).actions.numpy()
+    # 30 slots less the newest and three of the oldest: 26 a game, 52 in all, 1,000 draws each; five deviations are 158.
     values, counts = np.unique(actions, return_counts=True)
-    assert len(values) == 54
-    assert set(values) == set(range(72, 99)) | set(range(1072, 1099))
+    assert len(values) == 52
+    assert set(values) == set(range(73, 99)) | set(range(1073, 1099))
     assert abs(counts - 1000).max() < 158
 
 

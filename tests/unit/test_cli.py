@@ -117,6 +117,6 @@ def test_progress_is_one_json_object_a_line(tmp_path, capfd):
     output = capfd.readouterr()
     events = [json.loads(line) for line in output.err.splitlines() if line.startswith("{")]
     assert {"started", "finished"} <= {event["event"] for event in events}
-    assert max(event["finished"] for event in events) == events[0]["of"]
+    assert max(event["stages_finished"] for event in events) == events[0]["stages"]
     assert "no-reh" in output.out
     assert (tmp_path / "run" / "report" / "index.html").exists()

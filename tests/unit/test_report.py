@@ -33,7 +33,13 @@ from reaper.tasks.sequence import find_sequence
 from reaper.tasks.task import Task
 
 GAMES = 2
-SETTINGS = replace(scales.ARCADE, evaluation=replace(scales.ARCADE.evaluation, games=GAMES))
+# Lengths of their own, so that the arithmetic below does not change with the scale.
+SETTINGS = replace(
+    scales.ARCADE,
+    evaluation=replace(scales.ARCADE.evaluation, games=GAMES),
+    short_term=replace(scales.ARCADE.short_term, observed_frames=40_000),
+    long_term=replace(scales.ARCADE.long_term, observed_frames=40_000),
+)
 MACHINE = {"seconds": 60.0, "device": "cpu", "processor": "abacus", "torch": "9.9"}
 
 # Task 0 scores 0 at random and 10 alone, task 1 scores 0 and 100, task 2 scores -1 and 1.

@@ -85,8 +85,9 @@ class Replay:
 
     def drawable(self) -> torch.Tensor:
         """How many slots of each game can be drawn: all but the newest, whose next frame is still to come, and, once
-        the ring is full, the oldest, whose earlier frames are overwritten."""
-        return self.size - 1 - (self.size == self.slots) * self.history
+        the ring is full, the oldest: the very oldest may be half written, the frames before the next ones are gone, and
+        a slot that is cut off needs the one before it."""
+        return self.size - 1 - (self.size == self.slots) * (self.history + 1)
 
     def ready(self) -> bool:
         """Whether every game has something to draw."""
