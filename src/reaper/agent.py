@@ -48,9 +48,10 @@ class Agent:
         actions = self.network(batch).argmax(dim=1)
         if not deterministic:
             rate = self.context.settings.evaluation.exploration
-            explore = torch.rand(len(batch), generator=self._randomness) < rate
-            random = torch.randint(self.context.actions, (len(batch),), generator=self._randomness)
-            actions = torch.where(explore.to(actions.device), random.to(actions.device), actions)
+            randomness, device = self._randomness, self.context.device
+            explore = torch.rand(len(batch), generator=randomness, device=device) < rate
+            random = torch.randint(self.context.actions, (len(batch),), generator=randomness, device=device)
+            actions = torch.where(explore, random, actions)
         chosen = actions.cpu().numpy()
         return (chosen[0] if states.ndim == 3 else chosen), None
 

@@ -105,6 +105,7 @@ def test_a_fraction_scales_durations_and_nothing_else():
     assert tenth.short_term.best_window == 25_000
     assert tenth.play.replay_frames == 200_000
     assert tenth.short_term.target_every == 5_000
-    assert tenth.generator.pseudo_items == 250_000
+    assert tenth.generator.pseudo_items == 25_000  # not a memory but work: dreams drawn before a stage begins
+    assert tenth.rehearsal.items == 250_000
     assert tenth.optimiser == PAPER.optimiser
     assert at_fraction(PAPER, 0.0005).evaluation.every == PAPER.evaluation.least_every

@@ -10,7 +10,7 @@ from reaper.learning.optimiser import FlatWeights, adversarial_optimiser
 from reaper.learning.update import Update
 from reaper.memory.items import Items, StateSource
 from reaper.networks.discriminator import Discriminator
-from reaper.networks.generator import Generator, initialise_adversarial
+from reaper.networks.generator import Generator
 
 
 class AdversarialLosses:
@@ -67,12 +67,8 @@ def train_generator(
 ) -> tuple[Generator, list[dict[str, float]]]:
     """Trains a fresh GAN on alternating steps; the discriminator is thrown away. Returns the generator and its losses
     at some 100 points."""
-    settings, frames = context.settings.generator, context.settings.frames
-    on_cpu = torch.Generator().manual_seed(context.derive_seed("adversarial weights"))
-    generator, discriminator = context.generator(), Discriminator(frames.size, frames.history)
-    initialise_adversarial(generator, on_cpu)
-    initialise_adversarial(discriminator, on_cpu)
-    generator, discriminator = generator.to(context.device), discriminator.to(context.device)
+    settings = context.settings.generator
+    generator, discriminator = context.adversaries()
     losses = AdversarialLosses(context, generator, discriminator, new_states, pseudo_items, tasks)
     d_weights, g_weights = FlatWeights(discriminator), FlatWeights(generator)
     update_d = Update(d_weights, adversarial_optimiser(settings, d_weights), losses.discriminator_loss)

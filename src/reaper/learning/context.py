@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from reaper.networks.generator import Generator
+from reaper.networks.discriminator import Discriminator
+from reaper.networks.generator import Generator, initialise_adversarial
 from reaper.networks.q_network import QNetwork
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
@@ -50,6 +51,15 @@ class Context:
         if weights is not None:
             generator.load_state_dict(weights, strict=False)  # the count of batches seen is not kept
         return generator.to(self.device)
+
+    def adversaries(self) -> tuple[Generator, Discriminator]:
+        """A freshly drawn GAN; its weights are drawn on the CPU, so that they are the same on every device."""
+        generator = self.generator().cpu()
+        discriminator = Discriminator(self.settings.frames.size, self.settings.frames.history)
+        randomness = stream("cpu", self.seed, *self.names, "adversarial weights")
+        initialise_adversarial(generator, randomness)
+        initialise_adversarial(discriminator, randomness)
+        return generator.to(self.device), discriminator.to(self.device)
 
     def open(self, task: Task, games: int) -> VectorTask:
         return open_task(task, games, self.settings.frames.size, self.actions)

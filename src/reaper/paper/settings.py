@@ -99,7 +99,7 @@ class GeneratorSettings:
     penalty: float = 10.0
     drift: float = 1e-6
     noise: float = 10.0  # on the raw pixel scale
-    pseudo_items: int = 250_000
+    pseudo_items: int = duration(250_000)  # a temporary array; filling it takes time, so it is scaled too
 
 
 @dataclass(frozen=True)
