@@ -27,7 +27,7 @@ ARCADE = Settings(
     ),
     generator=paper.GeneratorSettings(latents=64, steps=6_000, batch_size=32, pseudo_items=20_000),
     rehearsal=paper.RehearsalSettings(items=20_000, limited_items=1_175),
-    evaluation=paper.EvaluationSettings(every=10_000, least_every=1_000, emulator_frames=800),
+    evaluation=paper.EvaluationSettings(every=10_000, least_every=1_000),
 )
 
 SCALES: dict[str, Settings] = {"paper": PAPER, "arcade": ARCADE}

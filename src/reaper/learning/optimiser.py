@@ -45,10 +45,6 @@ class Optimiser(ABC):
     @abstractmethod
     def step(self) -> None: ...
 
-    @abstractmethod
-    def state(self) -> dict[str, torch.Tensor]:
-        """The tensors that must survive for training to go on as if nothing had happened."""
-
 
 class RMSProp(Optimiser):
     """As TensorFlow has it: epsilon inside the square root, the accumulator starting at one, no momentum."""
@@ -62,9 +58,6 @@ class RMSProp(Optimiser):
         g = self.weights.gradients
         self.mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
         self.weights.values.addcmul_(g, (self.mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {"mean_square": self.mean_square}
 
 
 class Adam(Optimiser):
@@ -89,9 +82,6 @@ class Adam(Optimiser):
         self.mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
         scale = (self.mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
         self.weights.values.addcdiv_(self.mean, scale, value=-self.learning_rate)
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {"mean": self.mean, "mean_square": self.mean_square, "powers": self.powers}
 
 
 def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimiser:

@@ -48,10 +48,6 @@ class Replay:
         self._rows = torch.arange(games, device=device) * self.slots
         self._back = torch.arange(history - 1, -1, -1, device=device)
 
-    def clear(self) -> None:
-        self.cursor.zero_()
-        self.size.zero_()
-
     def add(
         self,
         frames: torch.Tensor,

@@ -128,7 +128,6 @@ class EvaluationSettings:
     exploration: float = 0.05
     every: int = duration(1_000_000)
     least_every: int = 10_000  # a short run is not evaluated more often than this: it would do little else
-    emulator_frames: int = 108_000
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""Practice: how often is updated, when the best window is kept, where exploration stands."""
+
+import pytest
+import torch
+
+from reaper.learning.acting import Player, exploration
+from reaper.learning.optimiser import FlatWeights
+from reaper.learning.practice import BestWindow, crossed
+from reaper.paper.settings import PlaySettings
+from reaper.tasks.arcade import ARCADE
+
+
+def weights() -> FlatWeights:
+    return FlatWeights(torch.nn.Linear(1, 1, bias=False))
+
+
+@pytest.mark.parametrize(
+    ("frame", "rate"),
+    [(0, 1.0), (49_999, 1.0), (500_000, 0.55), (1_000_000, 0.1), (19_000_000, 0.1)],
+)
+def test_exploration_is_the_papers(frame, rate):
+    assert exploration(frame, PlaySettings()) == pytest.approx(rate)
+
+
+def test_the_best_window_by_score():
+    flat = weights()
+    best = BestWindow(flat, 10, by_score=True)
+    for value, scores in [(1.0, [1.0, 3.0]), (2.0, [5.0]), (3.0, []), (4.0, [4.0, 4.0])]:
+        flat.values.fill_(value)
+        best.scores = scores
+        best.close()
+    best.restore()
+    assert flat.values.item() == 2.0
+
+
+def test_the_best_window_by_loss():
+    flat = weights()
+    best = BestWindow(flat, 10, by_score=False)
+    for value, losses in [(1.0, [4.0, 2.0]), (2.0, [1.0, 2.0]), (3.0, [2.0])]:
+        flat.values.fill_(value)
+        for loss in losses:
+            best.add_loss(torch.tensor(loss))
+        best.close()
+    best.restore()
+    assert flat.values.item() == 2.0
+
+
+def test_without_a_measured_window_the_last_weights_stay():
+    flat = weights()
+    flat.values.fill_(7.0)
+    best = BestWindow(flat, 10, by_score=True)
+    best.close()
+    best.restore()
+    assert flat.values.item() == 7.0
+
+
+@pytest.mark.parametrize(("before", "now", "expected"), [(0, 32, False), (96, 128, True), (128, 160, False)])
+def test_an_interval_is_crossed_at_its_multiples(before, now, expected):
+    assert crossed(128, before, now) is expected
+
+
+def test_an_interval_is_crossed_as_often_as_it_fits():
+    assert sum(crossed(100, frame, frame + 32) for frame in range(0, 3200, 32)) == 32
+
+
+def test_scores_are_of_whole_games_and_unclipped():
+    player = Player(ARCADE["shooter"].open(4, 16), 2, 6, "cpu")
+    player.begin(5)
+    randomness = torch.Generator().manual_seed(0)
+    for _ in range(199):
+        player.send(None, 1.0, randomness)
+        moment = player.receive()
+        assert moment.rewards.abs().max() <= 1
+    assert len(player.take_scores()) == 4
+    assert moment.cut_off.all()
+    assert not moment.terminals.any()

@@ -1,0 +1,93 @@
+"""What retention methods add to the loss, against arithmetic done by hand."""
+
+import pytest
+import torch
+from conftest import TINY
+
+from reaper.knowledge import Policy, QValues, StandardisedQValues
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.optimiser import FlatWeights
+from reaper.memory.items import Items
+from reaper.memory.long_term import LongTermMemory
+from reaper.retention import EWC, Nothing, OnlineEWC
+from reaper.retention.rehearsal import RecalledItems
+from reaper.scales import ARCADE, with_overrides
+
+SETTINGS = with_overrides(ARCADE, {**TINY, "ewc.strength": 4.0, "ewc.online-strength": 10.0, "long-term.alpha": 0.25})
+CONTEXT = Context(SETTINGS, 6, 0, ("test",))
+LOSSES = torch.tensor([1.0, 3.0])
+
+
+def network(shift: float = 0.0):
+    made = CONTEXT.q_network()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(shift)
+    return made
+
+
+def constant(value: float) -> dict[str, torch.Tensor]:
+    return {name: torch.full_like(p, value) for name, p in network().named_parameters()}
+
+
+PARAMETERS = sum(p.numel() for p in network().parameters())
+
+
+def test_nothing_adds_nothing():
+    memory = LongTermMemory(kept_weights(network()), ("a",))
+    recall = Nothing().recall(CONTEXT, memory, QValues(), network())
+    assert recall.states() is None
+    assert recall.combine(LOSSES, None, FlatWeights(network(5.0))).item() == 2.0
+
+
+def test_ewc_has_a_penalty_for_every_earlier_task():
+    retained = {f"fisher.0.{name}": value for name, value in constant(2.0).items()}
+    retained |= {f"fisher.1.{name}": value for name, value in constant(3.0).items()}
+    retained |= {f"anchor.0.{name}": value for name, value in kept_weights(network(-0.5)).items()}
+    memory = LongTermMemory(kept_weights(network()), ("a", "b"), retained)
+    recall = EWC().recall(CONTEXT, memory, QValues(), network())
+    # The second anchor is the agent itself: nothing. The first is 0.5 away everywhere: 2 * 0.25 a parameter.
+    at_agent = recall.combine(LOSSES, None, FlatWeights(network())).item()
+    assert at_agent == pytest.approx(2.0 + 4.0 / 2 * 2.0 * 0.25 * PARAMETERS, rel=1e-4)
+    # Moved by 0.1: 2 * 0.36 + 3 * 0.01 a parameter.
+    moved = recall.combine(LOSSES, None, FlatWeights(network(0.1))).item()
+    assert moved == pytest.approx(2.0 + 4.0 / 2 * (2.0 * 0.36 + 3.0 * 0.01) * PARAMETERS, rel=1e-4)
+
+
+def test_online_ewc_has_one_penalty_anchored_at_the_agent():
+    retained = {f"fisher.{name}": value for name, value in constant(0.5).items()}
+    memory = LongTermMemory(kept_weights(network()), ("a", "b", "c"), retained)
+    recall = OnlineEWC().recall(CONTEXT, memory, QValues(), network())
+    assert recall.combine(LOSSES, None, FlatWeights(network())).item() == pytest.approx(2.0)
+    moved = recall.combine(LOSSES, None, FlatWeights(network(0.1))).item()
+    assert moved == pytest.approx(2.0 + 10.0 / 2 * 0.5 * 0.01 * PARAMETERS, rel=1e-4)
+
+
+def test_the_online_fisher_is_normalised_then_decayed():
+    states = Items(torch.randint(0, 256, (80, 2, 16, 16), generator=torch.Generator().manual_seed(0)).to(torch.uint8))
+    memory = LongTermMemory({}, ("a",), {f"fisher.{name}": value for name, value in constant(1.0).items()})
+    first = OnlineEWC().remember(CONTEXT, None, network(), states).retained
+    second = OnlineEWC().remember(CONTEXT, memory, network(), states).retained
+    values = torch.cat([value.flatten() for value in first.values()])
+    assert (values.min().item(), values.max().item()) == (0.0, 1.0)
+    for name, value in first.items():
+        torch.testing.assert_close(second[name], 0.99 * 1.0 + value)
+
+
+def test_rehearsed_items_are_weighed_against_the_new_task():
+    items = Items(torch.zeros(4, 2, 16, 16, dtype=torch.uint8), torch.ones(4, 6))
+    recall = RecalledItems(CONTEXT, items, QValues(), tasks_before=1)
+    states = recall.states()
+    assert states.shape[0] == SETTINGS.play.batch_size
+    answers = torch.full((SETTINGS.play.batch_size, 6), 3.0)  # off by two in each of six actions: 24
+    loss = recall.combine(torch.tensor(2.0), answers, FlatWeights(network()))
+    assert loss.item() == pytest.approx(0.25 * 2.0 + 0.75 * 24.0)
+
+
+def test_knowledge_teaches_what_it_says():
+    teacher, student = torch.tensor([[1.0, 5.0, 3.0]]), torch.tensor([[0.0, 0.0, 0.0]])
+    assert QValues().teach(student, teacher, 0, 0).tolist() == [35.0]  # 1 + 25 + 9
+    # Mean 3, deviation 2: the teacher says -1, 1, 0.
+    assert StandardisedQValues().teach(student, teacher, 3.0, 2.0).tolist() == [2.0]
+    # Three equal logits: the best action has probability 1/3, and -log(1/3) = 1.098612.
+    assert Policy().teach(student, teacher, 0, 0).item() == pytest.approx(1.098612)
