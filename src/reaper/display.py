@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn
 
 from reaper.engines.local import Listener
 from reaper.progress import Event
@@ -36,7 +36,8 @@ class Rate:
 def _describe(event: Event, rate: float, left: float | None) -> str:
     parts = [f"{rate:,.0f} {event['unit']}/s"]
     if left is not None:
-        parts.append(f"{int(left // 60)}:{int(left % 60):02d} left")
+        minutes, seconds = divmod(max(0, int(left)), 60)
+        parts.append(f"{minutes}:{seconds:02d} left")
     if event["score"] is not None:
         parts.append(f"score {event['score']:.1f}")
     return " · ".join(parts)
@@ -69,7 +70,8 @@ class Bars:
     """A bar for every running stage and one for the whole study."""
 
     def __init__(self, total: int, progress: Progress) -> None:
-        self.progress, self.whole = progress, progress.add_task("all stages", total=total, note="")
+        self.progress, self.total, self.finished = progress, total, 0
+        self.whole = progress.add_task("all stages", total=total, note="")
         self.bars: dict[str, TaskID] = {}
         self.rates: dict[str, Rate] = {}
 
@@ -79,18 +81,12 @@ class Bars:
             self.bars[stage.digest] = self.progress.add_task(stage.title, total=None, note="")
         elif kind == "progress":
             note = _describe(event, *self.rates.setdefault(stage.digest, Rate()).read(event))
-            description = f"{stage.title} [dim]{event['phase']}"
-            self.progress.update(
-                self.bars[stage.digest],
-                description=description,
-                completed=event["done"],
-                total=event["total"],
-                note=note,
-            )
+            self.progress.update(self.bars[stage.digest], completed=event["done"], total=event["total"], note=note)
         else:
             if bar := self.bars.pop(stage.digest, None):
                 self.progress.remove_task(bar)
-            self.progress.advance(self.whole)
+            self.finished += 1
+            self.progress.update(self.whole, completed=self.finished, note=f"{self.finished} of {self.total} stages")
 
 
 @contextmanager
@@ -104,10 +100,9 @@ def showing(total: int, console: Console, quiet: bool = False) -> Iterator[Liste
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=10),
+            TaskProgressColumn(),
             TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
         )
         with Progress(*columns, console=console, transient=True) as progress:
             yield Bars(total, progress)
