@@ -78,7 +78,6 @@ def train_generator(
     context.progress.begin("dream practice", 2 * pairs, "steps")
     generator.train()
     for pair in range(pairs):
-        # Gradients of the other network are thrown away before they are used: each update clears its own first.
         d_loss, g_loss = update_d(), update_g()
         if pair % max(1, pairs // 100) == 0:
             curve.append({"step": 2 * pair, "discriminator": float(d_loss), "generator": float(g_loss)})

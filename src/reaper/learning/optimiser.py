@@ -18,7 +18,7 @@ class FlatWeights:
 
     def __init__(self, network: nn.Module) -> None:
         parameters = list(network.parameters())
-        self.network = network
+        self.network, self.parameters = network, parameters
         self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradients = torch.zeros_like(self.values)
         start = 0

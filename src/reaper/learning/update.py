@@ -39,7 +39,7 @@ class Update:
         """Makes one update and returns its loss, still on the device."""
         self.weights.gradients.zero_()
         loss = self.loss()
-        loss.backward()
+        loss.backward(inputs=self.weights.parameters)  # and of no other network that the loss goes through
         with torch.no_grad():
             if self.largest_norm is not None:
                 clip_global_norm(self.weights.gradients, self.largest_norm)
