@@ -21,10 +21,14 @@ class FlatWeights:
         self.network, self.parameters = network, parameters
         self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradients = torch.zeros_like(self.values)
+        keep_layout = getattr(network, "layout", torch.contiguous_format) == torch.channels_last
         start = 0
         for p in parameters:
             here = slice(start, start + p.numel())
-            p.data, p.grad = self.values[here].view_as(p), self.gradients[here].view_as(p)
+            old = p.detach()
+            stride = old.stride() if keep_layout else old.contiguous().stride()
+            p.data, p.grad = (part[here].as_strided(p.shape, stride) for part in (self.values, self.gradients))
+            p.data.copy_(old)
             start += p.numel()
 
     def copy_from(self, other: FlatWeights) -> None:

@@ -84,9 +84,10 @@ class Practice:
             self.replay.break_off()
             self.player.begin(self.context.derive_seed("games", self.observed_frames))
         while self.observed_frames < seam_end:
-            self._step()
+            self.step()
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """One observed frame of every game, and the updates that are due for it."""
         play, before = self.context.settings.play, self.observed_frames
         now = before + play.games
         if self.player and self.replay:
