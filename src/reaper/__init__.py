@@ -38,16 +38,19 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     workers: int | None = None,
     quiet: bool = False,
+    checkpoint_every: str = "10m",
+    share: bool = False,
 ) -> list[RunResult]:
     """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
 
-    Stages that are already in `out` are not run again. With more than one worker, call this from under
+    Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
+    With more than one worker, call this from under
     `if __name__ == "__main__":`, as for everything that starts processes.
     """
     names = [conditions] if isinstance(conditions, str) else list(conditions)
-    study = plan(names, tasks, seeds, fraction, device, scale, overrides, workers)
+    study = plan(names, tasks, seeds, fraction, device, scale, overrides, workers, checkpoint_every)
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
-        store = carry_out(study, out, listen)
+        store = carry_out(study, out, listen, share)
     wanted = {chain.name for chain in study.chains}
     return [result for result in read_results(store) if result.stages["name"] in wanted]
 

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.table import Table
 
-from reaper.errors import UserError
+from reaper.errors import ReaperError, UserError
 from reaper.scales import SCALES, setting_names
 
-BAD_INPUT, INTERRUPTED = 2, 130
+INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,6 +46,16 @@ def build_parser() -> Parser:
     run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     run.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
     run.add_argument("--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)")
+
+    run.add_argument(
+        "--checkpoint-every",
+        default="10m",
+        metavar="N",
+        help="how much work may be lost when killed: minutes (10m), seconds (30s) or observed frames (50000)",
+    )
+    run.add_argument(
+        "--share", action="store_true", help="let several processes, also on other machines, work on one --out"
+    )
 
     report = commands.add_parser("report", help="the score table, and a page with curves and pictures")
     report.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
@@ -82,7 +92,16 @@ def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, 
         word = words.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
         if command != "run" or not word.startswith("--") or "." not in name:
-            known = ["--tasks", "--seeds", "--fraction", "--out", "--device", "--scale", "--workers"]
+            known = [
+                "--tasks",
+                "--seeds",
+                "--fraction",
+                "--out",
+                "--device",
+                "--scale",
+                "--workers",
+                "--checkpoint-every",
+            ]
             near = difflib.get_close_matches(word, known if command == "run" else [], n=1)
             parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
         if not equals:
@@ -96,7 +115,7 @@ def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, 
 # -- commands
 
 
-def _run(conditions: Sequence[str], out: Path, console: Console, **options: Any) -> None:
+def _run(conditions: Sequence[str], out: Path, console: Console, share: bool = False, **options: Any) -> None:
     from reaper.conditions import MAIN
     from reaper.display import showing
     from reaper.study import carry_out, plan
@@ -106,7 +125,7 @@ def _run(conditions: Sequence[str], out: Path, console: Console, **options: Any)
     for notice in study.notices:
         console.print(f"note: {notice}", highlight=False)
     with showing(len(study.stages), Console(stderr=True)) as listen:
-        carry_out(study, out, listen)
+        carry_out(study, out, listen, share)
 
 
 def _report(out: Path, console: Console, markdown: Path | None = None) -> None:
@@ -200,7 +219,7 @@ def _dispatch(words: Sequence[str]) -> None:
             _run(["RePR", "no-reh"], arguments.out, console, device="cpu", **options)
             _report(arguments.out, console)
         case "run":
-            chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers")
+            chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
             options = {name: getattr(arguments, name) for name in chosen}
             _run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
             _report(arguments.out, console)
@@ -217,15 +236,15 @@ def _dispatch(words: Sequence[str]) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs a command; a user's mistake is one line on standard error and exit code 2."""
+    """Runs a command; what a user can cause is one line on standard error and an exit code of its own (errors.py)."""
     try:
         _dispatch(sys.argv[1:] if words is None else words)
         return 0
-    except UserError as error:
+    except ReaperError as error:
         print(f"reaper: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return error.exit_code
     except KeyboardInterrupt:
-        print("reaper: stopped; the same command goes on after the last finished stage", file=sys.stderr)
+        print("reaper: stopped at once; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
 
 

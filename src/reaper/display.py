@@ -23,14 +23,14 @@ class Rate:
     """Work per second and time left of one phase of a stage."""
 
     def __init__(self) -> None:
-        self.started, self.phase = time.monotonic(), ""
+        self.started, self.phase, self.first = time.monotonic(), "", 0
 
     def read(self, event: Event) -> tuple[float, float | None]:
         if event["phase"] != self.phase:
-            self.started, self.phase = time.monotonic(), event["phase"]
-        seconds = max(time.monotonic() - self.started, 1e-9)
-        rate = event["done"] / seconds
-        return rate, (event["total"] - event["done"]) / rate if event["done"] else None
+            self.started, self.phase, self.first = time.monotonic(), event["phase"], event["done"]
+        done = event["done"] - self.first  # since this process began: a resumed stage has more behind it
+        rate = done / max(time.monotonic() - self.started, 1e-9)
+        return rate, (event["total"] - event["done"]) / rate if done else None
 
 
 def _describe(event: Event, rate: float, left: float | None) -> str:
@@ -53,6 +53,10 @@ class Lines:
 
     def __call__(self, stage: Stage, event: Event) -> None:
         kind = event.get("event", "progress")
+        if kind == "held" and self.last.get(stage.digest) == -1.0:
+            return  # said once
+        if kind == "held":
+            self.last[stage.digest] = -1.0
         if kind in ("finished", "kept"):
             self.finished += 1
         if kind == "progress":
@@ -82,11 +86,18 @@ class Bars:
         elif kind == "progress":
             note = _describe(event, *self.rates.setdefault(stage.digest, Rate()).read(event))
             self.progress.update(self.bars[stage.digest], completed=event["done"], total=event["total"], note=note)
+        elif kind == "remark":
+            self.progress.console.print(f"note: {stage.title}: {event['text']}", highlight=False)
+        elif kind == "held":  # by another process that shares the folder
+            self._remove(stage)
         else:
-            if bar := self.bars.pop(stage.digest, None):
-                self.progress.remove_task(bar)
+            self._remove(stage)
             self.finished += 1
             self.progress.update(self.whole, completed=self.finished, note=f"{self.finished} of {self.total} stages")
+
+    def _remove(self, stage: Stage) -> None:
+        if bar := self.bars.pop(stage.digest, None):
+            self.progress.remove_task(bar)
 
 
 @contextmanager

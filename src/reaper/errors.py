@@ -1,4 +1,5 @@
-"""The errors a user can cause. Each is one line: what, where, and what to do."""
+"""The errors a user can cause or meet. Each is one line: what, where, and what to do; each has its exit code, so that a
+scheduler can tell "wrong" from "not yet done"."""
 
 from __future__ import annotations
 
@@ -6,12 +7,38 @@ import difflib
 from collections.abc import Iterable
 
 
-class UserError(Exception):
-    """Something the user can put right; the command line prints it as one line and exits with code 2."""
+class ReaperError(Exception):
+    """Something that is said in one line, without a traceback."""
+
+    exit_code = 1
+
+
+class UserError(ReaperError):
+    """Something the user can put right; running the same command again would fail again."""
+
+    exit_code = 2
 
 
 class DamagedArtefact(UserError):
     """A file that does not match the checksum it was written with."""
+
+
+class Diverged(ReaperError):
+    """A loss or a weight became infinite or not a number; the last good checkpoint is kept."""
+
+    exit_code = 70
+
+
+class StorageFailed(ReaperError):
+    """The disk is full, read-only or gone; what was written before is whole, and the same command goes on from it."""
+
+    exit_code = 74
+
+
+class Stopped(ReaperError):
+    """Asked to stop; the state is saved, and the same command goes on from it."""
+
+    exit_code = 75
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:

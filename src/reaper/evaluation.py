@@ -26,6 +26,8 @@ def play_whole_games(
         step = player.advance()
         totals += np.where(playing, step.rewards, 0.0)
         playing &= ~step.ended
+        context.keeper.reached()
+    player.rest()
     games.close()
     return totals.tolist()
 

@@ -14,6 +14,7 @@ from reaper.networks.q_network import QNetwork
 from reaper.retention.rehearsal import item_bytes
 
 if TYPE_CHECKING:
+    from reaper.engines.local import Means
     from reaper.study import Chain
 
 GB = 10**9
@@ -33,9 +34,15 @@ def memory_bytes(chain: Chain, tasks: int) -> int:
 def working_bytes(chain: Chain) -> int:
     """The most that one stage holds at once: replay, recalled items and the long-term memory."""
     settings, tasks = chain.settings, len(chain.sequence.tasks)
-    replay = settings.play.replay_frames * (settings.frames.size**2 + 24)
+    replay = 2 * settings.play.replay_frames * (settings.frames.size**2 + 24)  # itself and its copy for a checkpoint
     items = settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.actions)
     return replay + 2 * items + 2 * memory_bytes(chain, tasks)
+
+
+def checkpoint_bytes(chain: Chain) -> int:
+    """About what one checkpoint takes: replay, and weights and optimisers of agent and GAN."""
+    settings = chain.settings
+    return settings.play.replay_frames * (settings.frames.size**2 + 24) + 8 * memory_bytes(chain, 1)
 
 
 def free_memory(device: str) -> int | None:
@@ -53,17 +60,18 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
-def check_room(chains: Iterable[Chain], out: Path, workers: int, device: str, free: Any = None) -> None:
+def check_room(chains: Iterable[Chain], out: Path, means: Means, free: Any = None) -> None:
     """Refuses a study that would run out of memory or disk."""
     chains = list(chains)
-    needed = max(working_bytes(chain) for chain in chains) * min(workers, len(chains) * 2)
-    available = free_memory(device) if free is None else free
+    needed = max(working_bytes(chain) for chain in chains) * min(means.workers, len(chains) * 2)
+    available = free_memory(means.device) if free is None else free
     if available is not None and needed > available:
         raise UserError(
             f"this study needs about {needed / GB:.1f} GB of memory and {available / GB:.1f} GB are free; use fewer "
             "--workers, a smaller --play.replay-frames, --generator.pseudo-items or --rehearsal.items"
         )
     disk = sum(memory_bytes(chain, task + 1) for chain in chains for task in range(len(chain.sequence.tasks)))
+    disk += 3 * means.workers * max(checkpoint_bytes(chain) for chain in chains)  # two kept, one being written
     room = shutil.disk_usage(_existing(out)).free
     if disk > room:
         raise UserError(

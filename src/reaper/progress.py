@@ -18,9 +18,9 @@ class Progress:
         self.phase, self.unit, self.total, self.done = "", "frames", 0, 0
         self.score: float | None = None
 
-    def begin(self, phase: str, total: int, unit: str = "frames") -> None:
-        """Starts a phase of `total` units of work."""
-        self.phase, self.unit, self.total, self.done, self.score = phase, unit, total, 0, None
+    def begin(self, phase: str, total: int, unit: str = "frames", done: int = 0) -> None:
+        """Starts a phase of `total` units of work, of which a resumed stage has some behind it."""
+        self.phase, self.unit, self.total, self.done, self.score = phase, unit, total, done, None
         self._emit()
 
     def advance(self, amount: int, score: float | None = None) -> None:
@@ -36,3 +36,8 @@ class Progress:
             self._send(
                 {"phase": self.phase, "unit": self.unit, "done": self.done, "total": self.total, "score": self.score}
             )
+
+    def remark(self, text: str) -> None:
+        """Something the user should know, once."""
+        if self._send:
+            self._send({"event": "remark", "text": text})

@@ -7,6 +7,7 @@ streams are opened, and the same seed gives the same run.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import torch
 
@@ -17,6 +18,18 @@ def derive_seed(*names: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def stream(device: torch.device | str, *names: str | int) -> torch.Generator:
-    """A random stream of torch for one purpose."""
-    return torch.Generator(device=device).manual_seed(derive_seed(*names))
+class Stream(torch.Generator):
+    """A random stream of torch that can be left and taken up again."""
+
+    def state(self) -> dict[str, Any]:
+        return {"stream": self.get_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.set_state(state["stream"])
+
+
+def stream(device: torch.device | str, *names: str | int) -> Stream:
+    """A random stream for one purpose."""
+    made = Stream(device=device)
+    made.manual_seed(derive_seed(*names))
+    return made

@@ -14,12 +14,14 @@ from typing import Any
 
 import torch
 
+from reaper.checkpoints import Interval, Keeper, Rows, Shelf
 from reaper.conditions import KNOWLEDGE, TEACHINGS
+from reaper.errors import Diverged
 from reaper.evaluation import evaluate
 from reaper.learning.adversarial import train_generator
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
-from reaper.learning.short_term import ShortTerm, Teacher, gather
+from reaper.learning.short_term import Gathering, ShortTerm, Teacher
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
@@ -108,9 +110,25 @@ class Result:
     documents: dict[str, Any] = field(default_factory=dict)
 
 
-def _context(spec: Mapping[str, Any], device: torch.device, progress: Progress, *names: str) -> Context:
-    settings = from_dict({**as_dict(Settings()), **spec["settings"]})
-    return Context(settings, spec["actions"], spec["seed"], (spec["kind"], *names), device, progress)
+@dataclass(frozen=True)
+class Work:
+    """A stage being run: where its parents lie, what it runs on, whom it tells and who saves its state."""
+
+    spec: Mapping[str, Any]
+    store: Store
+    device: torch.device
+    progress: Progress
+    keeper: Keeper
+
+    def context(self, *names: str) -> Context:
+        settings = from_dict({**as_dict(Settings()), **self.spec["settings"]})
+        names = (self.spec["kind"], *names)
+        return Context(
+            settings, self.spec["actions"], self.spec["seed"], names, self.device, self.progress, self.keeper
+        )
+
+    def parents(self) -> dict[str, Artefact]:
+        return {role: self.store.stage(digest) for role, digest in self.spec["parents"].items()}
 
 
 def read_teacher(artefact: Artefact) -> Teacher:
@@ -123,25 +141,26 @@ def read_memory(artefact: Artefact) -> LongTermMemory:
     return LongTermMemory(artefact.tensors("agent"), tuple(artefact.document("memory")["tasks"]), retained)
 
 
-def _short_term(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
-    teacher = ShortTerm(_context(spec, device, progress, spec["task"]), find_task(spec["task"])).learn()
+def _short_term(work: Work) -> Result:
+    task = work.spec["task"]
+    teacher = ShortTerm(work.context(task), find_task(task)).learn()
     values = {"mean": teacher.value_mean, "deviation": teacher.value_deviation}
     return Result({"agent": teacher.weights, "pictures": teacher.pictures}, {"values": values, "rows": teacher.rows})
 
 
-def _generator(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
-    context = _context(spec, device, progress, spec["task"])
-    teacher = read_teacher(store.stage(spec["parents"]["teacher"]))
-    states = gather(context, context.q_network(teacher.weights), find_task(spec["task"]))
+def _generator(work: Work) -> Result:
+    context, task = work.context(work.spec["task"]), find_task(work.spec["task"])
+    teacher = read_teacher(work.parents()["teacher"])
+    states = Gathering(context, context.q_network(teacher.weights), task).run()
     generator, curve = train_generator(context, states, None, 1)
     return Result({"generator": kept_weights(generator)}, {"generator_curve": curve})
 
 
-def _consolidate(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
-    parents, axes = {role: store.stage(digest) for role, digest in spec["parents"].items()}, spec["axes"]
+def _consolidate(work: Work) -> Result:
+    parents, axes, tasks = work.parents(), work.spec["axes"], work.spec["tasks"]
     consolidation = Consolidation(
-        _context(spec, device, progress, *spec["tasks"]),
-        tuple(find_task(name) for name in spec["tasks"]),
+        work.context(*tasks),
+        tuple(find_task(name) for name in tasks),
         TEACHINGS[axes["teaching"]](),
         RETENTIONS.build(axes["retention"]),
         KNOWLEDGE[axes["knowledge"]](),
@@ -155,20 +174,20 @@ def _consolidate(spec: Mapping[str, Any], store: Store, device: torch.device, pr
     return Result({name: group for name, group in tensors.items() if group}, documents)
 
 
-def _evaluate(spec: Mapping[str, Any], store: Store, device: torch.device, progress: Progress) -> Result:
+def _evaluate(work: Work) -> Result:
     # The subject is not among the names: all agents of a seed are tested on the same games.
-    context = _context(spec, device, progress)
-    subject = spec["parents"].get("subject")
-    network = context.q_network(store.stage(subject).tensors("agent")) if subject else None
-    progress.begin("evaluate", len(spec["tasks"]), "tasks")
-    rows = []
-    for name in spec["tasks"]:
+    context, tasks, rows = work.context(), work.spec["tasks"], Rows()
+    subject = work.parents().get("subject")
+    network = context.q_network(subject.tensors("agent")) if subject else None
+    work.keeper.keep("rows", rows)
+    work.progress.begin("evaluate", len(tasks), "tasks", done=len(rows))
+    for name in tasks[len(rows) :]:
         rows.append(evaluate(context, network, find_task(name), 0))
-        progress.advance(1)
+        work.progress.advance(1)
     return Result({}, {"rows": rows})
 
 
-_KINDS: dict[str, Callable[[Mapping[str, Any], Store, torch.device, Progress], Result]] = {
+_KINDS: dict[str, Callable[[Work], Result]] = {
     "short-term": _short_term,
     "short-term generator": _generator,
     "consolidate": _consolidate,
@@ -176,17 +195,55 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Store, torch.device, Progress], R
 }
 
 
-def run_stage(stage: Stage, store: Store, device: torch.device, progress: Progress) -> None:
-    """Runs a stage and writes its artefact. Resuming inside a stage will hook in here."""
+def check_results(tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+    """Weights that are not numbers are never handed on."""
+    for name, group in tensors.items():
+        for part, tensor in group.items():
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise Diverged(f"{part} of its {name} is not finite; look at the learning rates")
+
+
+def run_stage(
+    stage: Stage,
+    store: Store,
+    device: torch.device,
+    progress: Progress,
+    every: Interval | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Runs a stage from its newest checkpoint, if it has one, and writes its artefact. False: another process is at
+    work on it."""
+    lock = store.stage_lock(stage.digest)
+    if not lock.take():
+        return False
+    keeper = None
+    try:
+        if not store.has(stage.digest):
+            keeper = Keeper(Shelf(store.unfinished(stage.digest), stage.digest), every, stop, progress.remark)
+            _run(stage, Work(stage.spec, store, device, progress, keeper))
+    finally:
+        if keeper:
+            keeper.close()
+        lock.release(remove=True)
+    return True
+
+
+def _run(stage: Stage, work: Work) -> None:
     started = time.time()
-    result = _KINDS[stage.kind](stage.spec, store, device, progress)
+    try:
+        result = _KINDS[stage.kind](work)
+        check_results(result.tensors)
+    except Diverged as error:
+        raise Diverged(f"{stage.title}: {error}") from None
+    work.keeper.close()
     made = {
         "seconds": round(time.time() - started, 2),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "device": str(device),
+        "device": str(work.device),
         "processor": platform.processor() or platform.machine(),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
+        "checkpoints": work.keeper.cost(),
     }
     about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
-    store.write_stage(stage.digest, about, result.tensors, result.documents, made)
+    work.store.write_stage(stage.digest, about, result.tensors, result.documents, made)

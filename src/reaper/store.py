@@ -1,36 +1,30 @@
-"""Artefacts on disk: written whole or not at all, checked whenever they are read, never able to run code.
+"""An output folder: finished stages, unfinished ones and which of them make up a run.
 
 OUT/reaper.json               format, version and settings: what every stage in here has in common
 OUT/stages/DIGEST/            one finished stage
     manifest.json             what it is and the checksum of each file
     *.safetensors, *.json     its results
     made.json                 how long it took, on what: the only file that differs between two equal runs
+OUT/unfinished/DIGEST/N/      the newest checkpoints of a stage that is not finished (checkpoints.py)
 OUT/runs/NAME.json            which stages make up a condition's run with one seed
+OUT/locks/                    who is at work on what
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save
 
 from reaper.errors import DamagedArtefact, UserError
+from reaper.files import Folder, Lock, canonical, read_json, read_sealed, storing, write_folder, write_sealed
 
-FORMAT = 1
-
-
-def canonical(value: Any) -> str:
-    """JSON with one spelling for equal values."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+FORMAT = 2
 
 
 def digest_of(spec: Mapping[str, Any]) -> str:
@@ -38,71 +32,14 @@ def digest_of(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(spec).encode()).hexdigest()[:20]
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole and on the disk, or not there."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        raise DamagedArtefact(f"{path} cannot be read as JSON; restore it from a copy") from None
-
-
-class Artefact:
+class Artefact(Folder):
     """One finished stage, opened for reading."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.manifest: dict[str, Any] = read_json(folder / "manifest.json")
-
-    def _checked(self, name: str) -> Path:
-        path, entry = self.folder / name, self.manifest.get("files", {}).get(name)
-        if (
-            entry is None
-            or not path.is_file()
-            or path.stat().st_size != entry["bytes"]
-            or _sha256(path) != entry["sha256"]
-        ):
-            raise DamagedArtefact(
-                f"{path} does not match its checksum; delete the folder {self.folder} to have it made again"
-            )
-        return path
-
-    def has(self, name: str) -> bool:
-        return name in self.manifest["files"]
-
-    def tensors(self, name: str) -> dict[str, torch.Tensor]:
-        path = self._checked(f"{name}.safetensors")
-        try:
-            return load_file(path)
-        except safetensors.SafetensorError as error:
-            raise DamagedArtefact(f"{path} is not a safetensors file: {error}") from None
-
-    def document(self, name: str) -> Any:
-        return read_json(self._checked(f"{name}.json"))
-
-    def made(self) -> dict[str, Any]:
-        path = self.folder / "made.json"
-        return read_json(path) if path.exists() else {}
-
-    def check(self) -> None:
-        for name in self.manifest["files"]:
-            self._checked(name)
+    def __init__(self, folder: Path, digest: str | None = None) -> None:
+        super().__init__(folder)
+        named = self.manifest.get("digest")
+        if named != digest_of(self.manifest.get("spec", {})) or named != (digest or named):
+            raise DamagedArtefact(f"{folder} holds another stage than its name says; `reaper verify` names it")
 
 
 class Store:
@@ -110,7 +47,7 @@ class Store:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._lock: Any = None
+        self._lock: Lock | None = None
 
     # -- the folder as a whole
 
@@ -124,31 +61,49 @@ class Store:
         return store
 
     @classmethod
-    def open_for(cls, folder: str | Path, common: Mapping[str, Any]) -> Store:
-        """A new or existing run, for writing: locked, and refused when it was made with other settings."""
+    def open_for(cls, folder: str | Path, common: Mapping[str, Any], shared: bool = False) -> Store:
+        """A new or existing run, for writing: refused when it was made with other settings or when another process
+        writes to it, unless both said that they share it."""
         store = cls(folder)
         try:
             store.folder.mkdir(parents=True, exist_ok=True)
-            store._take_lock()
-            if not (store.folder / "reaper.json").exists():
-                if any(p.name != "lock" for p in store.folder.iterdir()):
-                    raise UserError(f"{folder} is not empty and not a run of reaper; choose another --out")
-                store.write_json(store.folder / "reaper.json", {"format": FORMAT, **common})
+            present = [path.name for path in store.folder.iterdir() if path.name != "locks"]
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror or error}") from None
+        if present and "reaper.json" not in present and not all(name.endswith(".part") for name in present):
+            raise UserError(f"{folder} is not empty and not a run of reaper; choose another --out")
+        store._lock = Lock(store.folder / "locks" / "run")
+        if not store._lock.take(shared):
+            hint = "wait for it or choose another --out" + ("" if shared else "; --share lets several work on one")
+            raise UserError(f"another run is writing to {folder}; {hint}")
+        if not (store.folder / "reaper.json").exists():
+            write_sealed(store.folder / "reaper.json", {"format": FORMAT, **common})
         store._compare(store._header(), common)
-        for leftover in (store.folder / "stages").glob(".*"):
-            shutil.rmtree(leftover)
+        if not shared:
+            store._sweep()
         return store
 
+    def _sweep(self) -> None:
+        """Removes what killed processes left behind; nobody else is at work here."""
+        leftovers = [path for pattern in (".*.part", "*/.*.part") for path in self.folder.glob(pattern)]
+        leftovers += [path for path in self.folder.glob("unfinished/*") if self.has(path.name)]
+        for leftover in leftovers:
+            with storing(leftover):
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        for path in self.folder.glob("locks/*"):
+            if path.name != "run" and (lock := Lock(path)).take():
+                lock.release(remove=True)
+
     def _header(self) -> dict[str, Any]:
-        header = read_json(self.folder / "reaper.json")
-        if header.get("format") != FORMAT:
+        path = self.folder / "reaper.json"
+        header = read_json(path)
+        found = header.get("format") if isinstance(header, dict) else None
+        if found != FORMAT and isinstance(found, int):
             raise UserError(
-                f"{self.folder} was made by an incompatible version (format {header.get('format')}, this one writes "
-                f"{FORMAT}); choose another --out"
+                f"{self.folder} was made by an incompatible version (format {found}, this one writes {FORMAT}); choose "
+                "another --out"
             )
-        return header
+        return read_sealed(path)
 
     @property
     def common(self) -> dict[str, Any]:
@@ -160,31 +115,34 @@ class Store:
                 what = f"{key}: {_first_difference(header.get(key), value, key)}"
                 raise UserError(f"{self.folder} was made with other settings ({what}); choose another --out")
 
-    def _take_lock(self) -> None:
-        """Held by the open file, so a killed process never leaves it behind."""
-        self._lock = (self.folder / "lock").open("a")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"another run is writing to {self.folder}; wait for it or choose another --out") from None
-
     def close(self) -> None:
         if self._lock:
-            self._lock.close()
-            self._lock = None
+            self._lock.release()
 
     # -- stages
 
     def path_of(self, digest: str) -> Path:
         return self.folder / "stages" / digest
 
+    def unfinished(self, digest: str) -> Path:
+        """Where the checkpoints of a stage lie until it is finished."""
+        return self.folder / "unfinished" / digest
+
+    def stage_lock(self, digest: str) -> Lock:
+        return Lock(self.folder / "locks" / digest)
+
     def has(self, digest: str) -> bool:
-        return (self.path_of(digest) / "manifest.json").exists()
+        return self.path_of(digest).is_dir()
 
     def stage(self, digest: str) -> Artefact:
         if not self.has(digest):
             raise UserError(f"stage {digest} is not in {self.folder}: the run is not finished")
-        return Artefact(self.path_of(digest))
+        return Artefact(self.path_of(digest), digest)
+
+    def stages(self) -> list[str]:
+        """The digests of all finished stages."""
+        folder = self.folder / "stages"
+        return sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) if folder.is_dir() else []
 
     def write_stage(
         self,
@@ -194,34 +152,17 @@ class Store:
         documents: Mapping[str, Any],
         made: Mapping[str, Any],
     ) -> None:
-        """All files of a stage appear together, by renaming their folder."""
-        stages = self.folder / "stages"
-        building = stages / f".{digest}.{os.getpid()}"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        for name, group in tensors.items():
-            _write(building / f"{name}.safetensors", save({k: t.contiguous() for k, t in group.items()}))
-        for name, document in documents.items():
-            _write(building / f"{name}.json", canonical(document).encode())
-        files = {
-            path.name: {"sha256": _sha256(path), "bytes": path.stat().st_size} for path in sorted(building.iterdir())
-        }
-        self.write_json(building / "made.json", made)
-        self.write_json(building / "manifest.json", {"format": FORMAT, **about, "digest": digest, "files": files})
-        if not self.path_of(digest).exists():
-            building.rename(self.path_of(digest))
+        """All files of a stage appear together; its checkpoints have then done their work."""
+        write_folder(self.path_of(digest), {"format": FORMAT, **about, "digest": digest}, tensors, documents, made)
+        shutil.rmtree(self.unfinished(digest), ignore_errors=True)
 
     # -- runs
 
-    def write_json(self, path: Path, value: Any) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
-
     def write_run(self, name: str, record: Mapping[str, Any]) -> None:
-        self.write_json(self.folder / "runs" / f"{name}.json", record)
+        write_sealed(self.folder / "runs" / f"{name}.json", record)
 
     def runs(self) -> list[dict[str, Any]]:
-        return [read_json(path) for path in sorted((self.folder / "runs").glob("*.json"))]
+        return [read_sealed(path) for path in sorted((self.folder / "runs").glob("*.json"))]
 
 
 def _first_difference(old: Any, new: Any, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
@@ -14,9 +15,11 @@ from typing import Any
 import torch
 
 from reaper import scales, version
+from reaper.checkpoints import Interval
 from reaper.conditions import CONDITIONS, Condition
-from reaper.engines.local import Listener, default_workers, run_stages
-from reaper.errors import UserError
+from reaper.engines.local import Listener, Means, default_workers, run_stages
+from reaper.engines.stopping import listening
+from reaper.errors import Stopped, UserError
 from reaper.networks.q_network import SMALL
 from reaper.paper.settings import Settings
 from reaper.preflight import check_room
@@ -154,9 +157,7 @@ class Plan:
 
     chains: list[Chain]
     common: dict[str, Any]
-    device: str
-    workers: int
-    threads: int
+    means: Means
     notices: list[str]
 
     @property
@@ -173,6 +174,7 @@ def plan(
     scale: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     workers: int | None = None,
+    checkpoint_every: str = "10m",
 ) -> Plan:
     """Checks everything that can be checked before any work is done or anything is written."""
     rows = [CONDITIONS[name] for name in conditions]
@@ -191,7 +193,8 @@ def plan(
     workers = workers or default_workers(small)
     threads = 1 if small else max(1, len(os.sched_getaffinity(0)) // workers)
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
-    return Plan(chains, common, find_device(device), workers, threads, sequence.notices)
+    means = Means(find_device(device), workers, threads, Interval.parse(checkpoint_every))
+    return Plan(chains, common, means, sequence.notices)
 
 
 def _command(
@@ -211,14 +214,19 @@ def _command(
     return shlex.join(words)
 
 
-def carry_out(plan: Plan, out: str | Path, listen: Listener) -> Store:
-    """Runs what is missing and writes down which stages make up each run."""
-    check_room(plan.chains, Path(out), plan.workers, plan.device)
-    store = Store.open_for(out, plan.common)
-    try:
-        for chain in plan.chains:
-            store.write_run(chain.name, chain.record())
-        run_stages(plan.stages, store, plan.device, plan.workers, plan.threads, listen)
-    finally:
-        store.close()
+def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False) -> Store:
+    """Runs what is missing and writes down which stages make up each run. With `share`, other processes may be at work
+    on the same folder."""
+    check_room(plan.chains, Path(out), plan.means)
+    store = Store.open_for(out, plan.common, share)
+    with listening() as stop:
+        try:
+            for chain in plan.chains:
+                store.write_run(chain.name, chain.record())
+            run_stages(plan.stages, store, plan.means, stop, listen)
+        except Stopped:
+            name = signal.Signals(stop.signal).name if stop.signal else "a signal"
+            raise Stopped(f"stopped by {name}; all is saved, and the same command goes on from here") from None
+        finally:
+            store.close()
     return store

@@ -29,7 +29,7 @@ def test_the_best_window_by_score():
         flat.values.fill_(value)
         best.scores = scores
         best.close()
-    best.restore()
+    best.put_back()
     assert flat.values.item() == 2.0
 
 
@@ -41,7 +41,7 @@ def test_the_best_window_by_loss():
         for loss in losses:
             best.add_loss(torch.tensor(loss))
         best.close()
-    best.restore()
+    best.put_back()
     assert flat.values.item() == 2.0
 
 
@@ -50,7 +50,7 @@ def test_without_a_measured_window_the_last_weights_stay():
     flat.values.fill_(7.0)
     best = BestWindow(flat, 10, by_score=True)
     best.close()
-    best.restore()
+    best.put_back()
     assert flat.values.item() == 7.0
 
 

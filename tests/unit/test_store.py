@@ -8,19 +8,24 @@ import torch
 from conftest import run_tiny
 
 from reaper.errors import DamagedArtefact, UserError
-from reaper.store import Store, canonical, digest_of
+from reaper.files import canonical
+from reaper.store import Store, digest_of
 
 COMMON = {"version": "1", "settings": {"a": {"b": 1}}}
+SPEC = {"kind": "x"}
+D1 = digest_of(SPEC)
 
 
 def written(folder):
     store = Store.open_for(folder, COMMON)
-    store.write_stage("d1", {"kind": "x"}, {"agent": {"w": torch.arange(4.0)}}, {"rows": [1, 2]}, {"seconds": 1})
+    store.write_stage(
+        D1, {"kind": "x", "spec": SPEC}, {"agent": {"w": torch.arange(4.0)}}, {"rows": [1, 2]}, {"seconds": 1}
+    )
     return store
 
 
 def test_what_is_written_is_read(tmp_path):
-    stage = written(tmp_path / "out").stage("d1")
+    stage = written(tmp_path / "out").stage(D1)
     assert stage.tensors("agent")["w"].tolist() == [0, 1, 2, 3]
     assert stage.document("rows") == [1, 2]
     assert stage.made() == {"seconds": 1}
@@ -30,7 +35,7 @@ def test_what_is_written_is_read(tmp_path):
 @pytest.mark.parametrize("name", ["agent.safetensors", "rows.json"])
 @pytest.mark.parametrize("damage", ["truncate", "empty", "flip", "remove"])
 def test_damage_is_found_on_use(tmp_path, name, damage):
-    stage = written(tmp_path / "out").stage("d1")
+    stage = written(tmp_path / "out").stage(D1)
     path = stage.folder / name
     data = bytearray(path.read_bytes())
     if damage == "remove":
@@ -48,7 +53,7 @@ def test_a_damaged_stage_is_never_built_upon(tmp_path, capsys):
     run_tiny(tmp_path / "out", ["no-reh"], tasks="catch,dodge")
     agent = next((tmp_path / "out" / "stages").glob("*/agent.safetensors"))
     agent.write_bytes(agent.read_bytes()[:-3])
-    with pytest.raises(DamagedArtefact, match="delete the folder"):
+    with pytest.raises(DamagedArtefact, match="reaper verify"):
         run_tiny(tmp_path / "out", ["no-reh", "reh"], tasks="catch,dodge")
 
 

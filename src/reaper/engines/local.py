@@ -7,18 +7,35 @@ import json
 import multiprocessing
 import os
 import queue
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from reaper.checkpoints import Interval
+from reaper.engines.stopping import Stop, listen_as_worker
+from reaper.errors import ReaperError, Stopped
 from reaper.progress import Event, Progress
 from reaper.stages import Stage, run_stage
 from reaper.store import Store
 
 Listener = Callable[[Stage, Event], None]  # told of every event of every stage
+SECONDS_BETWEEN_LOOKS = 1.0  # at a stage that another process holds
+
+
+@dataclass(frozen=True)
+class Means:
+    """What stages are run with."""
+
+    device: str = "cpu"
+    workers: int = 1
+    threads: int = 1
+    every: Interval = field(default_factory=Interval)
 
 
 def heights(stages: Sequence[Stage]) -> dict[str, int]:
@@ -47,80 +64,150 @@ def default_workers(small: bool) -> int:
     return len(os.sched_getaffinity(0)) if small else 1
 
 
-def run_stages(
-    stages: Sequence[Stage], store: Store, device: str, workers: int, threads: int, listen: Listener
-) -> None:
+class Board:
+    """Which stages are still to be run, and which of them are ready."""
+
+    def __init__(self, stages: Sequence[Stage], store: Store, listen: Listener) -> None:
+        self.store, self.listen = store, listen
+        self.waiting: list[Stage] = []
+        for stage in stages:
+            if store.has(stage.digest):
+                store.stage(stage.digest).check()  # damaged work is never built upon
+                listen(stage, {"event": "kept"})
+            else:
+                self.waiting.append(stage)
+        height = heights(stages)
+        self.waiting.sort(key=lambda stage: -height[stage.digest])
+        self.not_before: dict[str, float] = {}
+
+    def take(self) -> Stage | None:
+        """A stage whose parents are finished, unless another process holds it."""
+        now = time.monotonic()
+        for stage in list(self.waiting):
+            if self.store.has(stage.digest):  # by another process that shares the store
+                self.waiting.remove(stage)
+                self.listen(stage, {"event": "kept"})
+            elif self.not_before.get(stage.digest, now) <= now and self.ready(stage):
+                self.waiting.remove(stage)
+                return stage
+        return None
+
+    def ready(self, stage: Stage) -> bool:
+        return all(self.store.has(parent) for parent in stage.parents.values())
+
+    def put_back(self, stage: Stage) -> None:
+        """Another process is at work on it: look again later."""
+        self.waiting.append(stage)
+        self.not_before[stage.digest] = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        self.listen(stage, {"event": "held"})
+
+    def finished(self, stage: Stage) -> None:
+        self.listen(stage, {"event": "finished", **self.store.stage(stage.digest).made()})
+
+
+def run_stages(stages: Sequence[Stage], store: Store, means: Means, stop: Stop, listen: Listener) -> None:
     """Runs every stage that is not in the store yet; `stages` are in an order in which parents come first."""
-    waiting = [stage for stage in stages if not store.has(stage.digest)]
-    for stage in stages:
-        if store.has(stage.digest):
-            store.stage(stage.digest).check()  # damaged work is never built upon
-            listen(stage, {"event": "kept"})
-    height = heights(stages)
-    waiting.sort(key=lambda stage: -height[stage.digest])
-    if workers == 1 or len(waiting) <= 1:
-        _run_here(stages, store, device, threads, listen)
+    board = Board(stages, store, listen)
+    if means.workers == 1 or len(board.waiting) <= 1:
+        _run_here(board, means, stop)
     else:
-        _run_side_by_side(waiting, store, device, workers, threads, listen)
+        _run_side_by_side(board, means, stop)
 
 
-def _run_here(stages: Sequence[Stage], store: Store, device: str, threads: int, listen: Listener) -> None:
+def _run_here(board: Board, means: Means, stop: Stop) -> None:
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(means.threads)
     keep_freed_memory()
     try:
-        for stage in stages:
-            if not store.has(stage.digest):
-                listen(stage, {"event": "started"})
-                run_stage(stage, store, torch.device(device), Progress(lambda event, s=stage: listen(s, event)))
-                listen(stage, {"event": "finished", **store.stage(stage.digest).made()})
+        while board.waiting:
+            if stop():
+                raise Stopped("stopped")
+            stage = board.take()
+            if stage is None:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                continue
+            board.listen(stage, {"event": "started"})
+            progress = Progress(lambda event, s=stage: board.listen(s, event))
+            if run_stage(stage, board.store, torch.device(means.device), progress, means.every, stop):
+                board.finished(stage)
+            else:
+                board.put_back(stage)
     finally:
         torch.set_num_threads(before)
 
 
 _events: Any = None  # a worker process's way to its parent
+_stop: Stop = Stop()
 
 
 def _begin_worker(events: Any, threads: int) -> None:
-    global _events
-    _events = events
+    global _events, _stop
+    _events, _stop = events, listen_as_worker()
     torch.set_num_threads(threads)
     keep_freed_memory()
 
 
-def _work(spec: str, title: str, folder: str, device: str) -> None:
+def _work(spec: str, title: str, folder: str, device: str, every: Interval) -> bool:
     stage = Stage(json.loads(spec), title)
     progress = Progress(lambda event: _events.put((stage.digest, event)))
-    run_stage(stage, Store(Path(folder)), torch.device(device), progress)
+    return run_stage(stage, Store(Path(folder)), torch.device(device), progress, every, _stop)
 
 
-def _run_side_by_side(
-    waiting: list[Stage], store: Store, device: str, workers: int, threads: int, listen: Listener
-) -> None:
+def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
     processes = multiprocessing.get_context("spawn")
     events = processes.Queue()
-    by_digest = {stage.digest: stage for stage in waiting}
-    running: dict[Future[None], Stage] = {}
-    pool = ProcessPoolExecutor(workers, processes, initializer=_begin_worker, initargs=(events, threads))
+    by_digest = {stage.digest: stage for stage in board.waiting}
+    running: dict[Future[bool], Stage] = {}
+    failure: ReaperError | None = None
+    pool = ProcessPoolExecutor(means.workers, processes, initializer=_begin_worker, initargs=(events, means.threads))
     try:
-        while waiting or running:
-            for stage in [s for s in waiting if all(store.has(p) for p in s.parents.values())]:
-                if len(running) >= workers:
-                    break
-                waiting.remove(stage)
-                spec = json.dumps(stage.spec)
-                running[pool.submit(_work, spec, stage.title, str(store.folder), device)] = stage
-                listen(stage, {"event": "started"})
+        while running or (board.waiting and not failure):
+            while not failure and len(running) < means.workers and (stage := board.take()):
+                words = (json.dumps(stage.spec), stage.title, str(board.store.folder), means.device, means.every)
+                running[pool.submit(_work, *words)] = stage
+                board.listen(stage, {"event": "started"})
             done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-            _pass_on(events, by_digest, listen)
+            if not running:
+                time.sleep(0.2)
+            _pass_on(events, by_digest, board.listen)
             for future in done:
                 stage = running.pop(future)
-                future.result()  # raises what the stage raised
-                listen(stage, {"event": "finished", **store.stage(stage.digest).made()})
+                try:
+                    board.finished(stage) if future.result() else board.put_back(stage)
+                except (ReaperError, BrokenProcessPool) as error:
+                    failure = _worse(failure, error)
+            if stop() and not failure:
+                failure = Stopped("stopped")
+            if failure:
+                _tell_workers(pool)
+        if failure:
+            raise failure
+    except BaseException:
+        for process in (pool._processes or {}).values():
+            process.kill()  # a second interrupt, or a bug; checkpoints are whole or not there
+        raise
     finally:
-        for process in (pool._processes or {}).values() if running else ():
-            process.terminate()  # an error or an interrupt: nothing of the other stages is worth waiting for
         pool.shutdown(cancel_futures=True)
+
+
+def _worse(old: ReaperError | None, new: Exception) -> ReaperError:
+    """What to tell the user: the first cause, and not the stops that followed from it."""
+    if old is not None and not isinstance(old, Stopped):
+        return old
+    if isinstance(new, ReaperError):
+        return new
+    if old is not None:
+        return old  # asked to stop before it could listen
+    return ReaperError(
+        "a worker process was killed, most likely for want of memory; run the same command again with fewer --workers: "
+        "it goes on from the last checkpoints"
+    )
+
+
+def _tell_workers(pool: ProcessPoolExecutor) -> None:
+    """Asks every worker to save its state and stop; asking twice does no harm."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
 
 
 def _pass_on(events: Any, by_digest: dict[str, Stage], listen: Listener) -> None:

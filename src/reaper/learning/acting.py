@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from reaper.errors import UserError
 from reaper.paper.settings import PlaySettings
 from reaper.tasks.task import Step, VectorTask
 
@@ -45,15 +46,23 @@ class Moment(NamedTuple):
 
 
 class Player:
-    """Plays a task with a stack of recent frames, keeping the scores of the games that finish."""
+    """Plays a task with a stack of recent frames, keeping the scores of the games that finish.
+
+    Games cannot be frozen, but they can be repeated: the same seed and the same actions bring back the same moment. So
+    a player writes down its actions from the last seam on, and taking up a game again means playing it up to here, at
+    the emulator's speed.
+    """
 
     def __init__(self, task: VectorTask, history: int, actions: int, device: torch.device | str) -> None:
         self.task, self.history, self.actions, self.device = task, history, actions, torch.device(device)
         self.scores: list[float] = []
         self.running = np.zeros(task.games)
+        self.seed: int | None = None  # of the games in play
+        self.log: list[np.ndarray] = []  # their actions
 
     def begin(self, seed: int) -> None:
         """Starts every game anew, with its first frame in place of the frames before it."""
+        self.seed, self.log = seed, []
         first = torch.from_numpy(self.task.reset(seed)).to(self.device)
         self.stack = first[:, None].repeat(1, self.history, 1, 1)
         self.ages = torch.zeros(self.task.games, dtype=torch.int64, device=self.device)
@@ -62,7 +71,9 @@ class Player:
     def send(self, network: torch.nn.Module | None, epsilon: float, randomness: torch.Generator) -> None:
         """Chooses actions and sets the games moving; the learner may work until `receive`."""
         self.chosen = choose_actions(network, self.stack, self.actions, epsilon, randomness)
-        self.task.send(self.chosen.cpu().numpy())
+        actions = self.chosen.cpu().numpy()
+        self.log.append(actions.astype(np.int16))
+        self.task.send(actions)
 
     def advance(self) -> Step:
         """Waits for the games and moves the stacks on."""
@@ -91,6 +102,38 @@ class Player:
             torch.from_numpy(step.cut_off).to(self.device),
             torch.from_numpy(~step.only_reset).to(self.device),
         )
+
+    def rest(self) -> None:
+        """Leaves the games; they are not taken up again."""
+        self.seed, self.log = None, []
+
+    def state(self) -> dict[str, Any]:
+        if self.seed is None:
+            return {"seed": None}
+        log = torch.from_numpy(np.stack(self.log)) if self.log else torch.zeros((0, self.task.games), dtype=torch.int16)
+        return {
+            "seed": self.seed,
+            "log": log,
+            "stack": self.stack,
+            "ages": self.ages,
+            "running": torch.from_numpy(self.running.copy()),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Plays the games up to where they were."""
+        if state["seed"] is None:
+            return
+        self.begin(state["seed"])
+        for actions in state["log"].numpy():
+            self.log.append(actions)
+            self.task.send(actions.astype(np.int64))
+            self.advance()
+        if not torch.equal(self.stack.cpu(), state["stack"]):
+            raise UserError(
+                f"{self.task.name} does not repeat itself: the same seed and actions led to other frames, so its games "
+                "cannot be taken up again; delete the stage's folder under unfinished/ to start it anew"
+            )
+        self.running[:] = state["running"].numpy()
 
     def take_scores(self) -> list[float]:
         """The scores of the games finished since the last call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from reaper.checkpoints import Parts, Rows, State, check_finite
 from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights, adversarial_optimiser
@@ -62,25 +63,51 @@ class AdversarialLosses:
         return gen_loss(self.discriminator(self.seen(self.fake())))
 
 
+class AdversarialTraining:
+    """A fresh GAN on alternating steps; the discriminator is thrown away in the end."""
+
+    def __init__(self, context: Context, new_states: StateSource, pseudo_items: Items | None, tasks: int) -> None:
+        self.context, settings = context, context.settings.generator
+        self.generator, discriminator = context.adversaries()
+        self.losses = AdversarialLosses(context, self.generator, discriminator, new_states, pseudo_items, tasks)
+        d_weights, g_weights = FlatWeights(discriminator), FlatWeights(self.generator)
+        d_optimiser, g_optimiser = (adversarial_optimiser(settings, weights) for weights in (d_weights, g_weights))
+        self.update_d = Update(d_weights, d_optimiser, self.losses.discriminator_loss)
+        self.update_g = Update(g_weights, g_optimiser, self.losses.generator_loss)
+        self.pairs_done = 0
+        self.curve = Rows()  # the losses at some 100 points
+        self.parts = Parts(d_weights=d_weights, g_weights=g_weights, d_optimiser=d_optimiser, g_optimiser=g_optimiser)
+        self.parts |= {"batches": self.losses.randomness, "curve": self.curve}
+
+    def run(self) -> Generator:
+        context, pairs = self.context, self.context.settings.generator.steps // 2
+        context.keeper.keep("adversarial", self)
+        context.progress.begin("dream practice", 2 * pairs, "steps", done=2 * self.pairs_done)
+        self.generator.train()
+        while self.pairs_done < pairs:
+            d_loss, g_loss = self.update_d(), self.update_g()
+            if self.pairs_done % max(1, pairs // 100) == 0:
+                self.note(float(d_loss), float(g_loss))
+            self.pairs_done += 1
+            context.progress.advance(2)
+            context.keeper.reached(2)
+        return self.generator.eval()
+
+    def note(self, d_loss: float, g_loss: float) -> None:
+        check_finite(d_loss + g_loss, "the generator", f"step {2 * self.pairs_done:,}")
+        self.curve.append({"step": 2 * self.pairs_done, "discriminator": d_loss, "generator": g_loss})
+
+    def state(self) -> State:
+        return {"pairs_done": self.pairs_done, **self.parts.state()}
+
+    def restore(self, state: State) -> None:
+        self.pairs_done = state["pairs_done"]
+        self.parts.restore(state)
+
+
 def train_generator(
     context: Context, new_states: StateSource, pseudo_items: Items | None, tasks: int
 ) -> tuple[Generator, list[dict[str, float]]]:
-    """Trains a fresh GAN on alternating steps; the discriminator is thrown away. Returns the generator and its losses
-    at some 100 points."""
-    settings = context.settings.generator
-    generator, discriminator = context.adversaries()
-    losses = AdversarialLosses(context, generator, discriminator, new_states, pseudo_items, tasks)
-    d_weights, g_weights = FlatWeights(discriminator), FlatWeights(generator)
-    update_d = Update(d_weights, adversarial_optimiser(settings, d_weights), losses.discriminator_loss)
-    update_g = Update(g_weights, adversarial_optimiser(settings, g_weights), losses.generator_loss)
-
-    pairs, curve = settings.steps // 2, []
-    context.progress.begin("dream practice", 2 * pairs, "steps")
-    generator.train()
-    for pair in range(pairs):
-        d_loss, g_loss = update_d(), update_g()
-        if pair % max(1, pairs // 100) == 0:
-            curve.append({"step": 2 * pair, "discriminator": float(d_loss), "generator": float(g_loss)})
-        context.progress.advance(2)
-    generator.eval()
-    return generator, curve
+    """The generator and the losses of its training."""
+    training = AdversarialTraining(context, new_states, pseudo_items, tasks)
+    return training.run(), training.curve

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import torch
 
+from reaper.checkpoints import Keeper
 from reaper.networks.discriminator import Discriminator
 from reaper.networks.generator import Generator, initialise_adversarial
 from reaper.networks.q_network import QNetwork
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
-from reaper.randomness import derive_seed, stream
+from reaper.randomness import Stream, derive_seed, stream
 from reaper.tasks.sequence import open_task
 from reaper.tasks.task import Task, VectorTask
 
@@ -26,8 +27,9 @@ class Context:
     names: tuple[str, ...]  # which stage this is: sets its random streams apart
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     progress: Progress = field(default_factory=Progress)
+    keeper: Keeper = field(default_factory=Keeper)  # saves what the stage would lose if it were killed
 
-    def stream(self, *purpose: str | int) -> torch.Generator:
+    def stream(self, *purpose: str | int) -> Stream:
         return stream(self.device, self.seed, *self.names, *purpose)
 
     def derive_seed(self, *purpose: str | int) -> int:

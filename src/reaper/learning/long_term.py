@@ -11,7 +11,7 @@ from reaper.knowledge import Knowledge
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import BestWindow, Practice, Row
-from reaper.learning.short_term import Teacher, gather
+from reaper.learning.short_term import Gathering, Teacher
 from reaper.learning.teaching import Lesson, Teaching
 from reaper.learning.update import Update
 from reaper.memory.items import Items, StateSource
@@ -55,7 +55,7 @@ class Consolidation:
         adopted = self.retention.adopt(self.generator) if self.generator is not None else None
         states: StateSource = Items(torch.empty(0))
         if adopted is None and self.retention.needs_states:
-            states = gather(self.context, self.context.q_network(teacher.weights), self.tasks[-1])
+            states = Gathering(self.context, self.context.q_network(teacher.weights), self.tasks[-1]).run()
         remembered = adopted or self.retention.remember(self.context, None, agent, states)
         return self._handed_on(agent, remembered, [])
 
@@ -87,12 +87,11 @@ class Consolidation:
         practice = Practice(
             self.context, student, update, best, lesson.prepare, lesson.player, lesson.replay, lesson.after_frames
         )
-        self.context.progress.begin(f"consolidate {self.tasks[-1].title}", settings.long_term.observed_frames)
-        rows = practice.run(
-            settings.long_term.observed_frames,
-            lambda frames: [evaluate(self.context, agent, task, observed_frames=frames) for task in self.tasks],
-        )
-        best.restore()
+        self.context.keeper.keep("lesson", lesson.parts)
+        self.context.keeper.keep("recall", recall)
+        tests = [lambda frames, task=task: evaluate(self.context, agent, task, frames) for task in self.tasks]
+        rows = practice.run(f"consolidate {self.tasks[-1].title}", settings.long_term.observed_frames, tests)
+        best.put_back()
         return rows
 
     def _handed_on(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:

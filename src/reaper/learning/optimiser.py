@@ -6,6 +6,7 @@ So a step is a handful of operations whatever the number of layers, and copying 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,6 +35,14 @@ class FlatWeights:
     def copy_from(self, other: FlatWeights) -> None:
         self.values.copy_(other.values)
 
+    def state(self) -> dict[str, Any]:
+        return {"values": self.values, "buffers": dict(self.network.named_buffers())}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.values.copy_(state["values"])
+        for name, buffer in self.network.named_buffers():
+            buffer.copy_(state["buffers"][name])
+
 
 def clip_global_norm(gradients: torch.Tensor, largest_norm: float) -> torch.Tensor:
     """TensorFlow's clip_by_global_norm, in place: g * largest / max(norm, largest)."""
@@ -49,6 +58,14 @@ class Optimiser(ABC):
     @abstractmethod
     def step(self) -> None: ...
 
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The tensors that a step changes, beside the weights."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
 
 class RMSProp(Optimiser):
     """As TensorFlow has it: epsilon inside the square root, the accumulator starting at one, no momentum."""
@@ -62,6 +79,9 @@ class RMSProp(Optimiser):
         g = self.weights.gradients
         self.mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
         self.weights.values.addcmul_(g, (self.mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean_square": self.mean_square}
 
 
 class Adam(Optimiser):
@@ -86,6 +106,9 @@ class Adam(Optimiser):
         self.mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
         scale = (self.mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
         self.weights.values.addcdiv_(self.mean, scale, value=-self.learning_rate)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self.mean, "mean_square": self.mean_square, "powers": self.powers}
 
 
 def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimiser:

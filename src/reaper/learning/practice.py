@@ -6,17 +6,20 @@ the loss of an update and in what makes a window the best.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
+from reaper.checkpoints import Parts, Rows, check_finite
 from reaper.learning.acting import Player, exploration
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
 from reaper.learning.update import Update
 from reaper.memory.replay import Replay
 
-Row = dict[str, object]  # one evaluation: task, observed frames, scores
+Row = dict[str, Any]  # one evaluation: task, observed frames, scores
+LOOK_EVERY = 4_096  # observed frames between two looks at the loss: on a GPU, looking means waiting
 
 
 class BestWindow:
@@ -41,14 +44,23 @@ class BestWindow:
         self.scores, self.losses = [], 0
         self.loss_sum.zero_()
 
-    def restore(self) -> None:
+    def put_back(self) -> None:
         """Puts the best weights back into the network; without a measured window the last ones stay."""
         if self.best is not None:
             self.weights.values.copy_(self.best)
 
+    def state(self) -> dict[str, Any]:
+        numbers = {"value": self.value, "scores": list(self.scores), "losses": self.losses}
+        return {**numbers, "best": self.best, "loss_sum": self.loss_sum}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.value, self.scores, self.losses = state["value"], state["scores"], state["losses"]
+        self.best = None if state["best"] is None else state["best"].to(self.weights.values.device)
+        self.loss_sum.copy_(state["loss_sum"])
+
 
 class Practice:
-    """A phase of training that can be left and taken up again at every seam."""
+    """A phase of training that can be left after any step and taken up again."""
 
     def __init__(
         self,
@@ -65,26 +77,38 @@ class Practice:
         self.prepare, self.player, self.replay, self.after_frames = prepare, player, replay, after_frames
         self.randomness = context.stream("acting")
         self.observed_frames = 0
+        self.seam = 0  # the observed frames at the last seam whose tests are done
+        self.tested = 0  # how many tests of the next one are
+        self.rows = Rows()
         self.learning = player is None
+        self.name = ""
 
-    def run(self, total_frames: int, evaluate: Callable[[int], list[Row]]) -> list[Row]:
-        """Trains to the end and returns the rows of all evaluations, one set a seam."""
-        rows: list[Row] = []
+    def run(self, name: str, total_frames: int, tests: Sequence[Callable[[int], Row]]) -> list[Row]:
+        """Trains to the end and returns the rows of all tests, one of each a seam."""
+        self.name = name
+        self.context.keeper.keep("practice", self)
+        self.context.progress.begin(name, total_frames, done=self.observed_frames)
         every = self.context.settings.evaluation.every
-        while self.observed_frames < total_frames:
-            seam_end = min((self.observed_frames // every + 1) * every, total_frames)
-            self.run_to(seam_end)
-            rows += evaluate(self.observed_frames)
-        return rows
+        while self.seam < total_frames:
+            self.run_to(min((self.seam // every + 1) * every, total_frames))
+            for test in tests[self.tested :]:
+                self.rows.append(test(self.observed_frames))
+                self.tested += 1
+            self.seam, self.tested = self.observed_frames, 0
+        return self.rows
 
     def run_to(self, seam_end: int) -> None:
         """From one seam to the next. The games are started anew at a seam, in interrupted and uninterrupted runs
-        alike, since emulators cannot be frozen in the middle of one."""
-        if self.player and self.replay:
+        alike, so that no game has to be brought back from further than that."""
+        if self.player and self.replay and self.observed_frames == self.seam:
             self.replay.break_off()
             self.player.begin(self.context.derive_seed("games", self.observed_frames))
         while self.observed_frames < seam_end:
             self.step()
+            self.context.keeper.reached(self.context.settings.play.games)
+        if self.player:
+            self.player.rest()
+        self.look()
 
     def step(self) -> None:
         """One observed frame of every game, and the updates that are due for it."""
@@ -106,8 +130,31 @@ class Practice:
             self.context.progress.advance(play.games)
         self.observed_frames = now
         self.after_frames(before, now)
+        if crossed(LOOK_EVERY, before, now):
+            self.look()
         if crossed(self.best.frames, before, now):
             self.best.close()
+
+    def look(self) -> None:
+        """Stops when the numbers have gone wrong."""
+        if self.best.losses:
+            check_finite(float(self.best.loss_sum), self.name, f"{self.observed_frames:,} observed frames")
+
+    def _parts(self) -> Parts:
+        parts = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, acting=self.randomness)
+        parts["rows"] = self.rows
+        if self.player and self.replay:
+            parts["player"], parts["replay"] = self.player, self.replay
+        return parts
+
+    def state(self) -> dict[str, Any]:
+        counters = ("observed_frames", "seam", "tested", "learning")
+        return {**{name: getattr(self, name) for name in counters}, **self._parts().state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.observed_frames, self.seam = state["observed_frames"], state["seam"]
+        self.tested, self.learning = state["tested"], state["learning"]
+        self._parts().restore(state)
 
 
 def crossed(interval: int, before: int, now: int) -> bool:

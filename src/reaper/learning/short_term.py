@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
+from reaper.checkpoints import Parts
 from reaper.equations import dqn_loss, dqn_target
 from reaper.evaluation import evaluate
 from reaper.learning.acting import Player, exploration
@@ -16,6 +18,7 @@ from reaper.learning.practice import BestWindow, Practice, Row, crossed
 from reaper.learning.update import Batches, Update
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
+from reaper.randomness import Stream
 from reaper.tasks.task import Task, VectorTask
 
 
@@ -37,13 +40,13 @@ class QLearning:
         self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
-        self.randomness = context.stream("batches")
-        self.batches = Batches(self.draw, self.settings.play.batch_size)
+        self.batches = Batches(self.draw, self.settings.play.batch_size, context.stream("batches"))
+        self.parts = Parts(batches=self.batches, target=self.target_weights)
 
     @torch.no_grad()
-    def draw(self, count: int) -> tuple[torch.Tensor, ...]:
+    def draw(self, count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
         """States, actions and what the target network says they are worth."""
-        drawn = self.replay.sample(count, self.randomness)
+        drawn = self.replay.sample(count, randomness)
         next_values = self.target(drawn.next_states)
         targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
         return drawn.states, drawn.actions, targets
@@ -90,14 +93,15 @@ class ShortTerm:
         self.practice = Practice(
             context, weights, update, self.best, prepare, player, self.replay, q_learning.after_frames
         )
+        context.keeper.keep("q_learning", q_learning.parts)
 
     def learn(self) -> Teacher:
         """Trains to the end and returns the weights of the best window."""
         context, frames = self.context, self.context.settings.short_term.observed_frames
-        context.progress.begin(f"learn {self.task.title}", frames)
-        rows = self.practice.run(frames, lambda seen: [evaluate(context, self.network, self.task, seen)])
+        tests = [lambda seen: evaluate(context, self.network, self.task, seen)]
+        rows = self.practice.run(f"learn {self.task.title}", frames, tests)
         self.close()
-        self.best.restore()
+        self.best.put_back()
         with torch.no_grad():
             values = self.network(self.replay.sample_states(2_000, context.stream("value statistics")))
         pictures = {"real": self.replay.distinct_states(64, context.stream("pictures")).cpu()}
@@ -107,24 +111,44 @@ class ShortTerm:
         self.games.close()
 
 
-def gather(context: Context, network: QNetwork, task: Task) -> Replay:
+class Gathering:
     """Plays a finished agent until it has the replay its training would have left: the same length, the same rates of
     exploration. So no replay ever has to be stored or handed from stage to stage."""
-    settings, replay = context.settings, new_replay(context)
-    play = settings.play
-    total = settings.short_term.observed_frames
-    games = context.open(task, play.games)
-    player, randomness = new_player(context, games), context.stream("gathering")
-    first_frame = max(0, total - play.replay_frames)
-    least = (settings.frames.history + 2) * play.games
-    context.progress.begin(f"gather {task.title}", max(total - first_frame, least))
-    player.begin(context.derive_seed("gathered games"))
-    frame = first_frame
-    while frame < total or not replay.ready():
-        player.send(network, exploration(frame, play), randomness)
-        replay.add(*player.receive())
-        scores = player.take_scores()
-        context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
-        frame += play.games
-    games.close()
-    return replay
+
+    def __init__(self, context: Context, network: QNetwork, task: Task) -> None:
+        self.context, self.network, self.task = context, network, task
+        self.replay, self.randomness = new_replay(context), context.stream("gathering")
+        self.player = new_player(context, context.open(task, context.settings.play.games))
+        self.total = context.settings.short_term.observed_frames
+        self.first_frame = max(0, self.total - context.settings.play.replay_frames)
+        self.frame: int | None = None  # None: not begun
+
+    def run(self) -> Replay:
+        context, play = self.context, self.context.settings.play
+        context.keeper.keep("gathering", self)
+        if self.frame is None:
+            self.frame = self.first_frame
+            self.player.begin(context.derive_seed("gathered games"))
+        least = (context.settings.frames.history + 2) * play.games
+        total = max(self.total - self.first_frame, least)
+        context.progress.begin(f"gather {self.task.title}", total, done=self.frame - self.first_frame)
+        while self.frame < self.total or not self.replay.ready():
+            self.player.send(self.network, exploration(self.frame, play), self.randomness)
+            self.replay.add(*self.player.receive())
+            scores = self.player.take_scores()
+            context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
+            self.frame += play.games
+            context.keeper.reached(play.games)
+        self.player.rest()
+        self.player.task.close()
+        return self.replay
+
+    def _parts(self) -> Parts:
+        return Parts(replay=self.replay, player=self.player, acting=self.randomness)
+
+    def state(self) -> dict[str, Any]:
+        return {"frame": self.frame, **self._parts().state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.frame = state["frame"]
+        self._parts().restore(state)

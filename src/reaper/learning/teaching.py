@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
+from reaper.checkpoints import Parts
 from reaper.knowledge import Knowledge
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
@@ -17,6 +18,7 @@ from reaper.learning.update import Batches
 from reaper.memory.items import Items, StateSource
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
+from reaper.randomness import Stream
 from reaper.tasks.task import Task
 
 Judge = Callable[[torch.Tensor], torch.Tensor]  # the student's outputs -> a loss an item, or their mean
@@ -33,6 +35,7 @@ class Lesson:
     replay: Replay | None = None
     after_frames: Callable[[int, int], None] = lambda before, now: None
     best_by_score: bool = False  # else by the lowest loss
+    parts: Parts = field(default_factory=Parts)  # what a checkpoint holds of it, beside player and replay
 
     def close(self) -> None:
         if self.player:
@@ -81,17 +84,18 @@ class Distil(Teaching):
     def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
         assert teacher is not None
         master = context.q_network(teacher.weights)
-        replay, randomness = new_replay(context), context.stream("batches")
+        replay = new_replay(context)
 
         @torch.no_grad()
-        def draw(count: int) -> tuple[torch.Tensor, ...]:
+        def draw(count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
             states = replay.sample_states(count, randomness)
             return states, master(states)
 
-        batches = Batches(draw, context.settings.play.batch_size)
+        batches = Batches(draw, context.settings.play.batch_size, context.stream("batches"))
         games = context.open(task, context.settings.play.games)
         next_batch = _distillation(knowledge, teacher, batches)
-        return Lesson(next_batch, batches.prepare, replay, new_player(context, games), replay)
+        player, parts = new_player(context, games), Parts(batches=batches)
+        return Lesson(next_batch, batches.prepare, replay, player, replay, parts=parts)
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,12 @@ class DistilDreams(Teaching):
     def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
         assert teacher is not None
         assert generator is not None
-        count, randomness = context.settings.generator.pseudo_items, context.stream("batches")
+        count = context.settings.generator.pseudo_items
         dreams = Items(context.generator(generator).dream(count, context.stream("short-term dreams")))
         items = dreams.answered_by(context.q_network(teacher.weights))
-        batches = Batches(lambda count: items.sample(count, randomness), context.settings.play.batch_size)
-        return Lesson(_distillation(knowledge, teacher, batches), batches.prepare, items)
+        batches = Batches(items.sample, context.settings.play.batch_size, context.stream("batches"))
+        next_batch = _distillation(knowledge, teacher, batches)
+        return Lesson(next_batch, batches.prepare, items, parts=Parts(batches=batches))
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,16 @@ class Reinforce(Teaching):
         replay = new_replay(context)
         q_learning = QLearning(context, _network(student), student, replay)
         player = new_player(context, context.open(task, context.settings.play.games))
-        prepare = q_learning.batches.prepare
-        return Lesson(q_learning.next, prepare, replay, player, replay, q_learning.after_frames, best_by_score=True)
+        return Lesson(
+            q_learning.next,
+            q_learning.batches.prepare,
+            replay,
+            player,
+            replay,
+            q_learning.after_frames,
+            best_by_score=True,
+            parts=q_learning.parts,
+        )
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from reaper.learning.optimiser import FlatWeights, Optimiser, clip_global_norm
+from reaper.randomness import Stream
 
 Loss = Callable[[], torch.Tensor]  # draws its own batch and returns a scalar
 
@@ -15,16 +17,24 @@ class Batches:
     """Draws for several updates at once: what is frozen meanwhile (replay, target, teacher) is asked once, not once an
     update, and a network is far quicker on one large batch than on many small ones."""
 
-    def __init__(self, draw: Callable[[int], tuple[torch.Tensor, ...]], batch_size: int) -> None:
-        self.draw, self.batch_size = draw, batch_size
+    def __init__(
+        self, draw: Callable[[int, Stream], tuple[torch.Tensor, ...]], batch_size: int, randomness: Stream
+    ) -> None:
+        self.draw, self.batch_size, self.randomness = draw, batch_size, randomness
         self.ready: list[tuple[torch.Tensor, ...]] = []
 
     def prepare(self, updates: int) -> None:
-        drawn = self.draw(updates * self.batch_size)
+        drawn = self.draw(updates * self.batch_size, self.randomness)
         self.ready = list(zip(*(part.split(self.batch_size) for part in drawn), strict=True))
 
     def next(self) -> tuple[torch.Tensor, ...]:
         return self.ready.pop()
+
+    def state(self) -> dict[str, Any]:
+        return self.randomness.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.randomness.restore(state)
 
 
 class Update:

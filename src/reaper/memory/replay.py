@@ -13,7 +13,7 @@ becomes a draw of the one before it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -68,6 +68,14 @@ class Replay:
         self._cut(at, cut_off & ~terminals)
         self.cursor.add_(keep).remainder_(self.slots)
         self.size.add_(keep).clamp_(max=self.slots)
+
+    def state(self) -> dict[str, Any]:
+        names = ("frames", "ages", "actions", "rewards", "terminals", "cut_off", "cursor", "size")
+        return {name: getattr(self, name) for name in names}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
 
     def break_off(self) -> None:
         """Marks each game's newest transition as cut off: the games are about to be started anew."""

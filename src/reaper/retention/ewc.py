@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from reaper.checkpoints import State
 from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context
@@ -40,17 +41,34 @@ class RecalledPenalties(Recall):
         return ltm_ewc_loss(new_task, penalties, self.strength)
 
 
-def fisher_of(context: Context, agent: QNetwork, states: StateSource) -> Weights:
-    """The exact diagonal over 100 batches of the task's states."""
-    randomness, batches = context.stream("fisher"), context.settings.ewc.fisher_batches
-    total: Weights = {}
-    context.progress.begin("Fisher matrix", batches, "batches")
-    for _ in range(batches):
-        diagonal = fisher_diagonal(agent, states.sample_states(context.settings.play.batch_size, randomness))
-        for name, value in diagonal.items():
-            total[name] = total.get(name, 0) + value / batches
-        context.progress.advance(1)
-    return {name: value.detach().cpu() for name, value in total.items()}
+class FisherSum:
+    """The exact diagonal over 100 batches of the task's states, batch by batch."""
+
+    def __init__(self, context: Context, agent: QNetwork, states: StateSource) -> None:
+        self.context, self.agent, self.states = context, agent, states
+        self.randomness, self.done = context.stream("fisher"), 0
+        self.total: Weights = {name: torch.zeros_like(p) for name, p in agent.named_parameters()}
+
+    def run(self) -> Weights:
+        context, batches = self.context, self.context.settings.ewc.fisher_batches
+        context.keeper.keep("fisher", self)
+        context.progress.begin("Fisher matrix", batches, "batches", done=self.done)
+        while self.done < batches:
+            drawn = self.states.sample_states(context.settings.play.batch_size, self.randomness)
+            for name, value in fisher_diagonal(self.agent, drawn).items():
+                self.total[name] = self.total[name] + value.detach() / batches
+            self.done += 1
+            context.progress.advance(1)
+            context.keeper.reached(1)
+        return {name: value.detach().cpu() for name, value in self.total.items()}
+
+    def state(self) -> State:
+        return {"done": self.done, "total": self.total, "randomness": self.randomness.state()}
+
+    def restore(self, state: State) -> None:
+        self.done = state["done"]
+        self.total = {name: state["total"][name].to(value.device) for name, value in self.total.items()}
+        self.randomness.restore(state["randomness"])
 
 
 def _network_bytes(settings: Settings, actions: int) -> int:
@@ -78,7 +96,9 @@ class EWC(Retention):
         task = len(memory.tasks) if memory else 0
         if memory:  # the last anchor was the agent itself; now it has to be kept beside the new one
             retained |= {f"anchor.{task - 1}.{name}": value for name, value in memory.agent.items()}
-        retained |= {f"fisher.{task}.{name}": value for name, value in fisher_of(context, agent, new_states).items()}
+        retained |= {
+            f"fisher.{task}.{name}": value for name, value in FisherSum(context, agent, new_states).run().items()
+        }
         return Remembered(retained)
 
     def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
@@ -96,7 +116,7 @@ class OnlineEWC(Retention):
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        fisher = min_max_normalise(fisher_of(context, agent, new_states))
+        fisher = min_max_normalise(FisherSum(context, agent, new_states).run())
         if memory:
             fisher = oewc_fisher_update(memory.part("fisher"), fisher, context.settings.ewc.online_decay)
         return Remembered({f"fisher.{name}": value for name, value in fisher.items()})

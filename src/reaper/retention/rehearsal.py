@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from reaper.checkpoints import State
 from reaper.equations import repr_loss
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context
@@ -38,6 +39,12 @@ class RecalledItems(Recall):
     def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
         assert rehearsed is not None
         return repr_loss(new_task, self.knowledge.retain(rehearsed, self.answers), self.alpha)
+
+    def state(self) -> State:
+        return self.randomness.state()
+
+    def restore(self, state: State) -> None:
+        self.randomness.restore(state)
 
 
 def item_bytes(settings: Settings) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from reaper.checkpoints import State
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
@@ -32,6 +33,13 @@ class Recall:
         """The loss of an update. `new_task` has one loss an item, or is already their mean; `rehearsed` is what the
         student answered to `states()`."""
         return new_task.mean()
+
+    def state(self) -> State:
+        """What a checkpoint has to hold of it: what `states` and `combine` change, such as a random stream."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Takes up again what `state` gave."""
 
 
 @dataclass

@@ -1,0 +1,48 @@
+"""A run that is killed at any moment, any number of times, ends with the same bytes as one that never was."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLER = Path(__file__).parent / "killer.py"
+
+
+def artefacts(out):
+    """Every file that makes up the results, but for the record of when and where they were made."""
+    found = [p for folder in ("stages", "runs") for p in sorted((out / folder).rglob("*")) if p.is_file()]
+    return {str(p.relative_to(out)): p.read_bytes() for p in [*found, out / "reaper.json"] if p.name != "made.json"}
+
+
+def compare(tmp_path, kills, conditions):
+    words = [sys.executable, str(KILLER), str(tmp_path), str(kills), "1", *conditions]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["kills"] == kills
+    expected = artefacts(tmp_path / "whole")
+    for run in range(told["runs"]):
+        found = artefacts(tmp_path / str(run))
+        assert set(expected) == set(found)
+        assert [name for name in expected if expected[name] != found[name]] == []
+        assert not list((tmp_path / str(run)).glob("unfinished/*/*"))
+    return told
+
+
+def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
+    told = compare(tmp_path, 8, ["RePR"])
+    assert told["resumed"] >= 4  # most attempts went on from the middle of a stage
+
+
+@pytest.mark.long
+def test_thirty_kills_that_hit_every_kind_of_stage(tmp_path):
+    told = compare(tmp_path, 30, ["RePR"])
+    assert {"short-term", "consolidate", "evaluate"} <= set(told["hit"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("condition", ["DGDMN", "PR", "ewc", "online-ewc", "reh", "reh-limit-comp"])
+def test_every_condition_resumes_exactly(tmp_path, condition):
+    compare(tmp_path, 12, [condition])
