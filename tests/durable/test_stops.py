@@ -1,0 +1,133 @@
+"""Polite stops and numbers that go wrong, seen from outside: signals, exit codes and what is on disk."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import TINY, run_tiny
+
+from reaper.checkpoints import Interval, Keeper, Shelf
+from reaper.engines.stopping import Stop
+from reaper.errors import Diverged, Stopped, UserError
+from reaper.learning.practice import BestWindow
+from reaper.store import Store
+
+LONG = {"short-term.observed-frames": "200000", "evaluation.every": "200000"}
+
+
+def start(out, workers, overrides=()):
+    settings = {**TINY, **dict(overrides)}
+    words = [sys.executable, "-m", "reaper.cli", "run", "no-reh", "--tasks", "catch,dodge", "--out", str(out)]
+    words += ["--workers", str(workers), "--device", "cpu", *(f"--{name}={value}" for name, value in settings.items())]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
+
+
+def wait_for_work(process):
+    """Reads progress until a stage has done something."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        event = json.loads(line) if line.startswith("{") else {}
+        if event.get("done", 0) > 0:
+            return
+    raise AssertionError("the run ended before it had begun")
+
+
+def last_line(process):
+    return process.stderr.read().strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path, number, workers):
+    process = start(tmp_path / "out", workers, LONG.items())
+    wait_for_work(process)
+    process.send_signal(number)
+    line = last_line(process)
+    assert process.wait(60) == 75
+    assert line == f"reaper: stopped by {number.name}; all is saved, and the same command goes on from here"
+    saved = list((tmp_path / "out" / "unfinished").glob("*/[0-9]*"))
+    assert len(saved) == workers
+    counters = json.loads((saved[0] / "others.json").read_text())
+    assert counters["practice/observed_frames"] > 0
+
+
+def test_a_second_interrupt_stops_at_once_without_damage(tmp_path):
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    assert stop()
+    with pytest.raises(KeyboardInterrupt):
+        stop.ask(signal.SIGINT)
+    process = start(tmp_path / "out", 1, LONG.items())
+    wait_for_work(process)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) in (75, 130)  # the second may come when the first has already been obeyed
+    for path in (tmp_path / "out" / "unfinished").glob("*/[0-9]*"):
+        Shelf(path.parent, path.parent.name).read(int(path.name))
+
+
+def test_a_keeper_asked_to_stop_saves_first(tmp_path):
+    keeper = Keeper(Shelf(tmp_path / "d", "d"), Interval(None, 10**9), stop=lambda: True)
+    window = BestWindow(_weights(), 10, by_score=True)
+    window.scores = [3.0]
+    keeper.keep("best", window)
+    with pytest.raises(Stopped):
+        keeper.reached(1)
+    again, other = Keeper(Shelf(tmp_path / "d", "d")), BestWindow(_weights(), 10, by_score=True)
+    again.keep("best", other)
+    assert other.scores == [3.0]
+
+
+def _weights():
+    from reaper.learning.optimiser import FlatWeights
+
+    return FlatWeights(torch.nn.Linear(2, 1))
+
+
+def test_only_the_two_newest_checkpoints_are_kept(tmp_path):
+    keeper = Keeper(Shelf(tmp_path / "d", "d"), Interval(None, 1))
+    keeper.keep("best", BestWindow(_weights(), 10, by_score=True))
+    for _ in range(4):
+        keeper.save()
+        keeper.close()
+    assert Shelf(tmp_path / "d", "d").numbers() == [3, 4]
+
+
+def test_a_checkpoint_with_wrong_numbers_is_never_written(tmp_path):
+    keeper, weights = Keeper(Shelf(tmp_path / "d", "d")), _weights()
+    keeper.keep("weights", weights)
+    keeper.save()
+    keeper.close()
+    weights.values[0] = float("nan")
+    with pytest.raises(Diverged, match="weights/values"):
+        keeper.save()
+    assert Shelf(tmp_path / "d", "d").numbers() == [1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [("optimiser.learning-rate", "the loss of learn Catch became"), ("generator.learning-rate", "generator")],
+)
+def test_numbers_that_go_wrong_stop_the_stage(tmp_path, setting, says):
+    with pytest.raises(Diverged, match=says) as caught:
+        run_tiny(tmp_path / "out", ["RePR"], tasks="catch,dodge", overrides={setting: 1e30})
+    assert "learning" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    kinds = [Store(tmp_path / "out").stage(digest).manifest["kind"] for digest in Store(tmp_path / "out").stages()]
+    assert "consolidate" not in kinds
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "ten", "5d", "1.5", "0m"])
+def test_an_interval_that_makes_no_sense_is_refused(text):
+    with pytest.raises(UserError, match="--checkpoint-every"):
+        Interval.parse(text)
+
+
+def test_intervals():
+    assert Interval.parse("10m") == Interval(600.0)
+    assert Interval.parse("30s") == Interval(30.0)
+    assert Interval.parse("50000") == Interval(None, 50_000)
