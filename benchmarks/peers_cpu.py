@@ -62,6 +62,7 @@ def reaper_rate(frames: int) -> float:
     import torch
 
     from reaper.engines.local import keep_freed_memory
+    from reaper.learning.compiling import worth_compiling
     from reaper.learning.context import Context
     from reaper.learning.short_term import ShortTerm
     from reaper.scales import PAPER, with_overrides
@@ -69,7 +70,9 @@ def reaper_rate(frames: int) -> float:
 
     keep_freed_memory()
     settings = with_overrides(PAPER, {"play.replay-frames": 20_000, "play.replay-start": WARM_UP})
-    short_term = ShortTerm(Context(settings, 18, 0, ("benchmark",), torch.device("cpu")), find_task(GAME))
+    device = torch.device("cpu")
+    context = Context(settings, 18, 0, ("benchmark",), device, compiles=worth_compiling(settings, device))
+    short_term = ShortTerm(context, find_task(GAME))
     practice = short_term.practice
     practice.run_to(2 * 6 * settings.play.games)  # filled, and the first updates made
     seen, start = practice.observed_frames, time.perf_counter()

@@ -19,6 +19,7 @@ from reaper.conditions import KNOWLEDGE, TEACHINGS
 from reaper.errors import Diverged
 from reaper.evaluation import evaluate
 from reaper.learning.adversarial import train_generator
+from reaper.learning.compiling import worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm, Teacher
@@ -123,8 +124,9 @@ class Work:
     def context(self, *names: str) -> Context:
         settings = from_dict({**as_dict(Settings()), **self.spec["settings"]})
         names = (self.spec["kind"], *names)
+        compiles = worth_compiling(settings, self.device)
         return Context(
-            settings, self.spec["actions"], self.spec["seed"], names, self.device, self.progress, self.keeper
+            settings, self.spec["actions"], self.spec["seed"], names, self.device, self.progress, self.keeper, compiles
         )
 
     def parents(self) -> dict[str, Artefact]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from reaper.checkpoints import Keeper
+from reaper.learning.compiling import Function, compiled
 from reaper.networks.discriminator import Discriminator
 from reaper.networks.generator import Generator, initialise_adversarial
 from reaper.networks.q_network import QNetwork
@@ -28,12 +29,17 @@ class Context:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     progress: Progress = field(default_factory=Progress)
     keeper: Keeper = field(default_factory=Keeper)  # saves what the stage would lose if it were killed
+    compiles: bool = False  # whether what is done over and over becomes machine code first
 
     def stream(self, *purpose: str | int) -> Stream:
         return stream(self.device, self.seed, *self.names, *purpose)
 
     def derive_seed(self, *purpose: str | int) -> int:
         return derive_seed(self.seed, *self.names, *purpose)
+
+    def faster(self, function: Function) -> Function:
+        """The same function, compiled where that pays."""
+        return compiled(function) if self.compiles else function
 
     def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
         """A DQN with the given weights, or freshly drawn ones."""

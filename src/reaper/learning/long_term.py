@@ -8,6 +8,7 @@ import torch
 
 from reaper.evaluation import evaluate
 from reaper.knowledge import Knowledge
+from reaper.learning.compiling import answer
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import BestWindow, Practice, Row
@@ -74,15 +75,18 @@ class Consolidation:
         settings = self.context.settings
         recall = self.retention.recall(self.context, memory, self.knowledge, self.context.q_network(memory.agent))
 
+        answer_of = self.context.faster(answer)
+
         def loss() -> torch.Tensor:
             states, judge = lesson.next()
             rehearsed = recall.states()
             if rehearsed is None:
-                return recall.combine(judge(agent(states)), None, student)
-            answers = agent(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
+                return recall.combine(judge(answer_of(agent, states)), None, student)
+            answers = answer_of(agent, torch.cat([states, rehearsed]))  # one pass for both is quicker than two
             return recall.combine(judge(answers[: len(states)]), answers[len(states) :], student)
 
-        update = Update(student, agent_optimiser(settings.optimiser, student), loss, settings.optimiser.largest_norm)
+        optimiser, largest_norm = agent_optimiser(settings.optimiser, student), settings.optimiser.largest_norm
+        update = Update(student, optimiser, loss, largest_norm, self.context.faster)
         best = BestWindow(student, settings.long_term.best_window, lesson.best_by_score)
         practice = Practice(
             self.context, student, update, best, lesson.prepare, lesson.player, lesson.replay, lesson.after_frames

@@ -16,7 +16,7 @@ from reaper.learning.context import Context, kept_weights
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import BestWindow, Practice, Row, crossed
 from reaper.learning.update import Batches, Update
-from reaper.memory.replay import Replay
+from reaper.memory.replay import Replay, Transitions
 from reaper.networks.q_network import QNetwork
 from reaper.randomness import Stream
 from reaper.tasks.task import Task, VectorTask
@@ -33,6 +33,15 @@ class Teacher:
     pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # real states, for the report only
 
 
+def _targets(target: QNetwork, drawn: Transitions, discount: float) -> torch.Tensor:
+    """What the target network says the drawn actions are worth."""
+    return dqn_target(drawn.rewards, drawn.terminals, target(drawn.next_states), discount)
+
+
+def _loss(network: QNetwork, states: torch.Tensor, actions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return dqn_loss(network(states), actions, targets)
+
+
 class QLearning:
     """Deep Q-learning of a network, with its target network: batches, and how answers to them are judged."""
 
@@ -40,6 +49,7 @@ class QLearning:
         self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
+        self.value, self.judge = context.faster(_targets), context.faster(_loss)
         self.batches = Batches(self.draw, self.settings.play.batch_size, context.stream("batches"))
         self.parts = Parts(batches=self.batches, target=self.target_weights)
 
@@ -47,9 +57,7 @@ class QLearning:
     def draw(self, count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
         """States, actions and what the target network says they are worth."""
         drawn = self.replay.sample(count, randomness)
-        next_values = self.target(drawn.next_states)
-        targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
-        return drawn.states, drawn.actions, targets
+        return drawn.states, drawn.actions, self.value(self.target, drawn, self.settings.short_term.discount)
 
     def next(self) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
         """The states of the next batch, and the loss of the values given to them."""
@@ -57,8 +65,7 @@ class QLearning:
         return states, lambda values: dqn_loss(values, actions, targets)
 
     def loss(self) -> torch.Tensor:
-        states, judge = self.next()
-        return judge(self.network(states))
+        return self.judge(self.network, *self.batches.next())
 
     def after_frames(self, before: int, now: int) -> None:
         """Copies the network to the target at its interval."""
@@ -86,7 +93,7 @@ class ShortTerm:
         self.replay = new_replay(context)
         q_learning = QLearning(context, self.network, weights, self.replay)
         optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm)
+        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm, context.faster)
         self.best = BestWindow(weights, settings.short_term.best_window, by_score=True)
         self.games = context.open(task, settings.play.games)
         player, prepare = new_player(context, self.games), q_learning.batches.prepare

@@ -11,6 +11,7 @@ import torch
 from reaper.checkpoints import Parts
 from reaper.knowledge import Knowledge
 from reaper.learning.acting import Player
+from reaper.learning.compiling import answer
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
 from reaper.learning.short_term import QLearning, Teacher, new_player, new_replay
@@ -84,12 +85,12 @@ class Distil(Teaching):
     def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
         assert teacher is not None
         master = context.q_network(teacher.weights)
-        replay = new_replay(context)
+        replay, answer_of = new_replay(context), context.faster(answer)
 
         @torch.no_grad()
         def draw(count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
             states = replay.sample_states(count, randomness)
-            return states, master(states)
+            return states, answer_of(master, states)
 
         batches = Batches(draw, context.settings.play.batch_size, context.stream("batches"))
         games = context.open(task, context.settings.play.games)

@@ -37,13 +37,26 @@ class Batches:
         self.randomness.restore(state)
 
 
+def descend(optimiser: Optimiser, largest_norm: float | None) -> None:
+    """Clips the gradients and takes one step along them."""
+    if largest_norm is not None:
+        clip_global_norm(optimiser.weights.gradients, largest_norm)
+    optimiser.step()
+
+
 class Update:
     """Turns a loss into an update of flat weights."""
 
     def __init__(
-        self, weights: FlatWeights, optimiser: Optimiser, loss: Loss, largest_norm: float | None = None
+        self,
+        weights: FlatWeights,
+        optimiser: Optimiser,
+        loss: Loss,
+        largest_norm: float | None = None,
+        faster: Callable[[Callable[..., None]], Callable[..., None]] = lambda function: function,
     ) -> None:
-        self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
+        self.weights, self.optimiser, self.loss = weights, optimiser, loss
+        self.descend, self.largest_norm = faster(descend), largest_norm
 
     def __call__(self) -> torch.Tensor:
         """Makes one update and returns its loss, still on the device."""
@@ -51,7 +64,5 @@ class Update:
         loss = self.loss()
         loss.backward(inputs=self.weights.parameters)  # and of no other network that the loss goes through
         with torch.no_grad():
-            if self.largest_norm is not None:
-                clip_global_norm(self.weights.gradients, self.largest_norm)
-            self.optimiser.step()
+            self.descend(self.optimiser, self.largest_norm)
         return loss.detach()

@@ -1,0 +1,44 @@
+"""Machine code for what is done over and over, where a compiler is there and the work is long enough to repay it."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from reaper.networks.q_network import SMALL
+from reaper.paper.settings import Settings
+
+WORTH_IT = 5_000  # updates; below, compiling takes longer than it saves
+
+Function = TypeVar("Function", bound=Callable)
+
+
+@functools.cache
+def can_compile(device: str) -> bool:
+    """Whether torch can turn functions into machine code here: with a C++ compiler, or with Triton on a GPU."""
+    if device == "cuda":
+        import importlib.util
+
+        return importlib.util.find_spec("triton") is not None
+    return any(shutil.which(name) for name in ("g++", "c++", "clang++"))
+
+
+def worth_compiling(settings: Settings, device: torch.device) -> bool:
+    """Small networks spend their time elsewhere, and a short run is over before the compiler is."""
+    frames = max(settings.short_term.observed_frames, settings.long_term.observed_frames)
+    updates = frames // settings.play.frames_per_update
+    return settings.frames.size >= SMALL and updates >= WORTH_IT and can_compile(device.type)
+
+
+def compiled(function: Function) -> Function:
+    """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own."""
+    return torch.compile(function, fullgraph=True, dynamic=False)  # pyright: ignore[reportReturnType]
+
+
+def answer(network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
+    """A network's outputs, as a function that can be compiled once for all networks of a kind."""
+    return network(states)
