@@ -7,23 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from reaper.tasks.arcade import (
-    ARCADE,
-    DOWN,
-    FIRE,
-    LEFT,
-    LONGEST_GAME,
-    NOTHING,
-    RIGHT,
-    UP,
-    ArcadeTask,
-    Catch,
-    Chase,
-    Dodge,
-    Frog,
-    Pong,
-    Shooter,
-)
+from reaper.tasks.arcade import ARCADE, Catch, Chase, Dodge, Frog, Pong, Shooter
+from reaper.tasks.board import DOWN, FIRE, LEFT, LONGEST_GAME, NOTHING, RIGHT, UP, ArcadeTask
 from reaper.tasks.task import Step
 
 GAMES = 8

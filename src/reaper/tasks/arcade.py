@@ -9,132 +9,29 @@ Every chance is drawn for all games at each frame, used or not, so that no game'
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 
-from reaper.tasks.task import Step, Task, VectorTask
-
-CELLS = 8
-CELL_PIXELS = 2
-FRAME_SIZE = CELLS * CELL_PIXELS
-LONGEST_GAME = 200  # observed frames, the first one included
-
-NOTHING, UP, DOWN, LEFT, RIGHT, FIRE = range(6)
-ROW_CHANGE = np.array([0, -1, 1, 0, 0, 0])
-COLUMN_CHANGE = np.array([0, 0, 0, -1, 1, 0])
-
-
-def _background(cells: np.ndarray) -> np.ndarray:
-    """Turns the grey of each lattice cell, broadcast to (8, 8), into the pixels of a frame."""
-    whole = np.broadcast_to(cells, (CELLS, CELLS)).astype(np.uint8)
-    return whole.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
-
-
-_rows, _columns = np.indices((CELLS, CELLS))
-
-
-class ArcadeTask(VectorTask):
-    """What the six games share: counting, starting anew, chance and drawing. A game adds its rules and its look."""
-
-    title: str
-    about: str
-    background: np.ndarray  # (16, 16) uint8
-    lives: int | None = None  # None: nothing but the time limit ends the game
-    actions = 6
-    frame_size = FRAME_SIZE
-
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        if frame_size != FRAME_SIZE:
-            raise ValueError(f"{self.name} has frames of {FRAME_SIZE}x{FRAME_SIZE} only, not {frame_size}: ask for 16")
-        self.games = games
-        self.lives_left = np.zeros(games, dtype=np.int64)
-        self._every_game = np.arange(games)
-        self._observed_frames = np.zeros(games, dtype=np.int64)
-        self._ended = np.zeros(games, dtype=bool)
-        self._sent: np.ndarray | None = None
-
-    @abstractmethod
-    def begin(self, mask: np.ndarray) -> None:
-        """Puts the games in `mask` at their start."""
-
-    @abstractmethod
-    def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Moves every game by one frame; returns its reward and whether it lost a life."""
-
-    @abstractmethod
-    def draw(self, frames: np.ndarray) -> None:
-        """Paints every game's sprites onto its background."""
-
-    def reset(self, seed: int) -> np.ndarray:
-        self.random = np.random.default_rng(seed)
-        self._sent = None
-        self._start(np.ones(self.games, dtype=bool))
-        return self._frames()
-
-    def send(self, actions: np.ndarray) -> None:
-        self._sent = np.array(actions, dtype=np.int64)
-
-    def receive(self) -> Step:
-        if self._sent is None:
-            raise RuntimeError(f"{self.name}: receive() without a send() before it")
-        only_reset = self._ended
-        rewards, lost_life = self.move(self._sent)
-        self._sent = None
-        self._observed_frames += 1
-        self.lives_left -= lost_life
-        out_of_lives = self.lives_left <= 0 if self.lives is not None else np.zeros(self.games, dtype=bool)
-        ended = (out_of_lives | (self._observed_frames >= LONGEST_GAME)) & ~only_reset
-        cut_off = ended & ~out_of_lives
-        # Games that begin anew have moved too, from a state that is now thrown away.
-        self._start(only_reset)
-        self._ended = ended
-        rewards = np.where(only_reset, 0, rewards).astype(np.float32)
-        return Step(self._frames(), rewards, ended.copy(), cut_off, lost_life & ~only_reset, only_reset)
-
-    def _start(self, mask: np.ndarray) -> None:
-        self.begin(mask)
-        self._observed_frames[mask] = 1
-        self.lives_left[mask] = self.lives or 0
-        self._ended = self._ended & ~mask
-
-    def _frames(self) -> np.ndarray:
-        frames = np.repeat(self.background[None], self.games, axis=0)
-        self.draw(frames)
-        return frames
-
-    def counters(self, how_many: int) -> np.ndarray:
-        """One row of whole numbers for each thing a game keeps track of, one column a game."""
-        return np.zeros((how_many, self.games), dtype=np.int64)
-
-    def chance(self, choices: int) -> np.ndarray:
-        """One number from 0 to `choices` - 1 for each game."""
-        return self.random.integers(choices, size=self.games)
-
-    def paint(
-        self,
-        frames: np.ndarray,
-        row: np.ndarray | int,
-        column: np.ndarray | int,
-        shade: np.ndarray | int,
-        height: int = 1,
-        width: int = 1,
-        where: np.ndarray | None = None,
-    ) -> None:
-        """Paints a rectangle of cells in each game; what leaves at one side comes back at the other."""
-        game = self._every_game if where is None else self._every_game[where]
-        rows, columns, shades = (np.broadcast_to(each, self.games)[game] for each in (row, column, shade))
-        cells = frames.reshape(self.games, CELLS, CELL_PIXELS, CELLS, CELL_PIXELS)
-        for down in range(height):
-            for right in range(width):
-                cells[game, (rows + down) % CELLS, :, (columns + right) % CELLS, :] = shades[:, None, None]
+from reaper.tasks.board import (
+    CELLS,
+    COLUMN_CHANGE,
+    COLUMNS,
+    FIRE,
+    FRAME_SIZE,
+    NOTHING,
+    RIGHT,
+    ROW_CHANGE,
+    ROWS,
+    ArcadeTask,
+    background,
+)
+from reaper.tasks.task import Task
 
 
 class Catch(ArcadeTask):
     name = "catch"
     title = "Catch"
     about = "Move the paddle under the falling ball: +1 for a catch, -1 for a miss."
-    background = _background(np.array(45))
+    background = background(np.array(45))
     paddle_width = 2
     paddle_row = 6  # two cells tall: without padding, the Q-network's strides do not reach the last row of a frame
 
@@ -168,7 +65,7 @@ class Dodge(ArcadeTask):
     name = "dodge"
     title = "Dodge"
     about = "Stand where the falling wall has its gap: +1 for a wall passed, -1 and one of three lives for a hit."
-    background = _background(np.where(_columns % 2, 140, 185))
+    background = background(np.where(COLUMNS % 2, 140, 185))
     lives = 3
     gap_width = 3
     player_row = 6  # the player is two cells tall
@@ -204,7 +101,7 @@ class Shooter(ArcadeTask):
     name = "shooter"
     title = "Shooter"
     about = "Lead the drifting target, one bullet in flight at a time: +1 for a hit, -1 for a miss."
-    background = _background(30 + 8 * (_rows + _columns))
+    background = background(30 + 8 * (ROWS + COLUMNS))
     target_width = 2
     bullet_speed = 2
     muzzle = 6  # a bullet is seen at rows 4 and 2, and strikes or misses at row 0
@@ -254,7 +151,7 @@ class Pong(ArcadeTask):
     title = "Pong"
     about = "Return the ball with the paddle at the left: +1 for a return, -1 for a miss."
     far_wall = 6
-    background = _background(np.where(_columns < far_wall, 225, 160))
+    background = background(np.where(far_wall > COLUMNS, 225, 160))
     paddle_height = 3
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
@@ -293,7 +190,7 @@ class Frog(ArcadeTask):
     title = "Frog"
     about = "Cross two lanes of cars upwards: +1 at the far bank, -1 and back to the start when hit."
     start_row, far_lane, near_lane, goal_row = 6, 3, 5, 2
-    background = _background(np.where((_rows == far_lane) | (_rows == near_lane), 115, 200))
+    background = background(np.where((far_lane == ROWS) | (near_lane == ROWS), 115, 200))
     car_width = 3
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
@@ -332,7 +229,7 @@ class Chase(ArcadeTask):
     name = "chase"
     title = "Chase"
     about = "Touch the target, which strays now and then: +1, and it shows up somewhere else."
-    background = _background(np.where((_rows // 2 + _columns // 2) % 2, 80, 135))
+    background = background(np.where((ROWS // 2 + COLUMNS // 2) % 2, 80, 135))
     size = 2  # cells, of player and target alike
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
