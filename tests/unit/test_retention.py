@@ -6,7 +6,6 @@ from conftest import TINY
 
 from reaper.knowledge import Policy, QValues, StandardisedQValues
 from reaper.learning.context import Context, kept_weights
-from reaper.learning.optimiser import FlatWeights
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention import EWC, Nothing, OnlineEWC
@@ -36,8 +35,8 @@ PARAMETERS = sum(p.numel() for p in network().parameters())
 def test_nothing_adds_nothing():
     memory = LongTermMemory(kept_weights(network()), ("a",))
     recall = Nothing().recall(CONTEXT, memory, QValues(), network())
-    assert recall.states() is None
-    assert recall.combine(LOSSES, None, FlatWeights(network(5.0))).item() == 2.0
+    assert recall.draw(5) == ()
+    assert recall.combine(LOSSES, list(network(5.0).parameters())).item() == 2.0
 
 
 def test_ewc_has_a_penalty_for_every_earlier_task():
@@ -47,10 +46,10 @@ def test_ewc_has_a_penalty_for_every_earlier_task():
     memory = LongTermMemory(kept_weights(network()), ("a", "b"), retained)
     recall = EWC().recall(CONTEXT, memory, QValues(), network())
     # The second anchor is the agent itself: nothing. The first is 0.5 away everywhere: 2 * 0.25 a parameter.
-    at_agent = recall.combine(LOSSES, None, FlatWeights(network())).item()
+    at_agent = recall.combine(LOSSES, list(network().parameters())).item()
     assert at_agent == pytest.approx(2.0 + 4.0 / 2 * 2.0 * 0.25 * PARAMETERS, rel=1e-4)
     # Moved by 0.1: 2 * 0.36 + 3 * 0.01 a parameter.
-    moved = recall.combine(LOSSES, None, FlatWeights(network(0.1))).item()
+    moved = recall.combine(LOSSES, list(network(0.1).parameters())).item()
     assert moved == pytest.approx(2.0 + 4.0 / 2 * (2.0 * 0.36 + 3.0 * 0.01) * PARAMETERS, rel=1e-4)
 
 
@@ -58,8 +57,8 @@ def test_online_ewc_has_one_penalty_anchored_at_the_agent():
     retained = {f"fisher.{name}": value for name, value in constant(0.5).items()}
     memory = LongTermMemory(kept_weights(network()), ("a", "b", "c"), retained)
     recall = OnlineEWC().recall(CONTEXT, memory, QValues(), network())
-    assert recall.combine(LOSSES, None, FlatWeights(network())).item() == pytest.approx(2.0)
-    moved = recall.combine(LOSSES, None, FlatWeights(network(0.1))).item()
+    assert recall.combine(LOSSES, list(network().parameters())).item() == pytest.approx(2.0)
+    moved = recall.combine(LOSSES, list(network(0.1).parameters())).item()
     assert moved == pytest.approx(2.0 + 10.0 / 2 * 0.5 * 0.01 * PARAMETERS, rel=1e-4)
 
 
@@ -77,10 +76,10 @@ def test_the_online_fisher_is_normalised_then_decayed():
 def test_rehearsed_items_are_weighed_against_the_new_task():
     items = Items(torch.zeros(4, 2, 16, 16, dtype=torch.uint8), torch.ones(4, 6))
     recall = RecalledItems(CONTEXT, items, QValues(), tasks_before=1)
-    states = recall.states()
-    assert states.shape[0] == SETTINGS.play.batch_size
-    answers = torch.full((SETTINGS.play.batch_size, 6), 3.0)  # off by two in each of six actions: 24
-    loss = recall.combine(torch.tensor(2.0), answers, FlatWeights(network()))
+    states, known = recall.draw(10)
+    assert states.shape == (10, 2, 16, 16)
+    answers = torch.full((10, 6), 3.0)  # off by two in each of six actions: 24
+    loss = recall.combine(torch.tensor(2.0), [], answers, known)
     assert loss.item() == pytest.approx(0.25 * 2.0 + 0.75 * 24.0)
 
 

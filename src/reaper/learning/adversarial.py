@@ -72,8 +72,8 @@ class AdversarialTraining:
         self.losses = AdversarialLosses(context, self.generator, discriminator, new_states, pseudo_items, tasks)
         d_weights, g_weights = FlatWeights(discriminator), FlatWeights(self.generator)
         d_optimiser, g_optimiser = (adversarial_optimiser(settings, weights) for weights in (d_weights, g_weights))
-        self.update_d = Update(d_weights, d_optimiser, self.losses.discriminator_loss)
-        self.update_g = Update(g_weights, g_optimiser, self.losses.generator_loss)
+        self.update_d = Update(d_weights, d_optimiser, lambda answer, weights: self.losses.discriminator_loss())
+        self.update_g = Update(g_weights, g_optimiser, lambda answer, weights: self.losses.generator_loss())
         self.pairs_done = 0
         self.curve = Rows()  # the losses at some 100 points
         self.parts = Parts(d_weights=d_weights, g_weights=g_weights, d_optimiser=d_optimiser, g_optimiser=g_optimiser)

@@ -8,17 +8,16 @@ import torch
 
 from reaper.evaluation import evaluate
 from reaper.knowledge import Knowledge
-from reaper.learning.compiling import answer
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import BestWindow, Practice, Row
 from reaper.learning.short_term import Gathering, Teacher
 from reaper.learning.teaching import Lesson, Teaching
-from reaper.learning.update import Update
+from reaper.learning.update import Answer, Batch, Update, split
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
-from reaper.retention.retention import Remembered, Retention
+from reaper.retention.retention import Recall, Remembered, Retention
 from reaper.tasks.task import Task
 
 
@@ -30,6 +29,28 @@ class Consolidated:
     rows: list[Row] = field(default_factory=list)
     generator_curve: list[dict[str, float]] = field(default_factory=list)
     pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # dreamt states, for the report only
+
+
+@dataclass(frozen=True)
+class Both:
+    """The lesson of the new task and what is recalled of the earlier ones, in every batch and every loss."""
+
+    lesson: Lesson
+    recall: Recall
+
+    def draw(self, updates: int) -> list[Batch]:
+        size = self.lesson.batches.batch_size
+        new, drawn = self.lesson.batches.take(updates), self.recall.draw(updates * size)
+        return list(zip(new, split(drawn, size) if drawn else [()] * updates, strict=True))
+
+    def loss(self, answer: Answer, weights: list[torch.Tensor], new: Batch, old: Batch) -> torch.Tensor:
+        states, *told = new
+        if not old:
+            return self.recall.combine(self.lesson.judge(answer(states), *told), weights)
+        rehearsed, *known = old
+        answers = answer(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
+        new_task = self.lesson.judge(answers[: len(states)], *told)
+        return self.recall.combine(new_task, weights, answers[len(states) :], *known)
 
 
 @dataclass(frozen=True)
@@ -75,21 +96,12 @@ class Consolidation:
         settings = self.context.settings
         recall = self.retention.recall(self.context, memory, self.knowledge, self.context.q_network(memory.agent))
 
-        answer_of = self.context.faster(answer)
-
-        def loss() -> torch.Tensor:
-            states, judge = lesson.next()
-            rehearsed = recall.states()
-            if rehearsed is None:
-                return recall.combine(judge(answer_of(agent, states)), None, student)
-            answers = answer_of(agent, torch.cat([states, rehearsed]))  # one pass for both is quicker than two
-            return recall.combine(judge(answers[: len(states)]), answers[len(states) :], student)
-
+        both = Both(lesson, recall)
         optimiser, largest_norm = agent_optimiser(settings.optimiser, student), settings.optimiser.largest_norm
-        update = Update(student, optimiser, loss, largest_norm, self.context.faster)
+        update = Update(student, optimiser, both.loss, largest_norm, self.context.compiles)
         best = BestWindow(student, settings.long_term.best_window, lesson.best_by_score)
         practice = Practice(
-            self.context, student, update, best, lesson.prepare, lesson.player, lesson.replay, lesson.after_frames
+            self.context, student, update, best, both.draw, lesson.player, lesson.replay, lesson.after_frames
         )
         self.context.keeper.keep("lesson", lesson.parts)
         self.context.keeper.keep("recall", recall)

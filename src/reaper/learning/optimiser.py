@@ -14,23 +14,40 @@ from torch import nn
 from reaper.paper.settings import GeneratorSettings, OptimiserSettings
 
 
+def _axes_by_stride(tensor: torch.Tensor) -> list[int]:
+    return sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+
+
 class FlatWeights:
     """Rebinds a network's parameters and gradients to views of two flat vectors."""
 
     def __init__(self, network: nn.Module) -> None:
         parameters = list(network.parameters())
         self.network, self.parameters = network, parameters
+        self.names = [name for name, _ in network.named_parameters()]
         self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradients = torch.zeros_like(self.values)
         keep_layout = getattr(network, "layout", torch.contiguous_format) == torch.channels_last
-        start = 0
-        for p in parameters:
-            here = slice(start, start + p.numel())
-            old = p.detach()
-            stride = old.stride() if keep_layout else old.contiguous().stride()
-            p.data, p.grad = (part[here].as_strided(p.shape, stride) for part in (self.values, self.gradients))
+        olds = [p.detach() if keep_layout else p.detach().contiguous() for p in parameters]
+        self.shapes = [old.shape for old in olds]
+        self.orders = [_axes_by_stride(old) for old in olds]  # outermost in memory first
+        for p, old, value, gradient in zip(
+            parameters, olds, self.views(self.values), self.views(self.gradients), strict=True
+        ):
+            p.data, p.grad = value, gradient
             p.data.copy_(old)
-            start += p.numel()
+
+    def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """A flat vector as tensors of the parameters' shapes."""
+        parts = flat.split([shape.numel() for shape in self.shapes])
+        return [
+            part.view([shape[axis] for axis in order]).permute([order.index(axis) for axis in range(len(order))])
+            for part, shape, order in zip(parts, self.shapes, self.orders, strict=True)
+        ]
+
+    def flat(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """The inverse: tensors of the parameters' shapes as one vector, in the order in which it lies in memory."""
+        return torch.cat([t.permute(order).reshape(-1) for t, order in zip(tensors, self.orders, strict=True)])
 
     def copy_from(self, other: FlatWeights) -> None:
         self.values.copy_(other.values)
@@ -56,7 +73,7 @@ class Optimiser(ABC):
         self.weights = weights
 
     @abstractmethod
-    def step(self) -> None: ...
+    def step(self, gradients: torch.Tensor) -> None: ...
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -75,8 +92,8 @@ class RMSProp(Optimiser):
         self.learning_rate, self.decay, self.epsilon = learning_rate, decay, epsilon
         self.mean_square = torch.ones_like(weights.values)
 
-    def step(self) -> None:
-        g = self.weights.gradients
+    def step(self, gradients: torch.Tensor) -> None:
+        g = gradients
         self.mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
         self.weights.values.addcmul_(g, (self.mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
 
@@ -98,8 +115,8 @@ class Adam(Optimiser):
         self.powers = torch.ones(2, dtype=torch.float64, device=weights.values.device)  # decays to the power of steps
         self._decays = torch.tensor([first_decay, second_decay], dtype=torch.float64, device=weights.values.device)
 
-    def step(self) -> None:
-        g = self.weights.gradients
+    def step(self, gradients: torch.Tensor) -> None:
+        g = gradients
         self.powers.mul_(self._decays)
         first, second = (1 - self.powers).float()
         self.mean.mul_(self.first_decay).add_(g, alpha=1 - self.first_decay)

@@ -15,7 +15,7 @@ from reaper.checkpoints import Parts, Rows, check_finite
 from reaper.learning.acting import Player, exploration
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
-from reaper.learning.update import Update
+from reaper.learning.update import Batch, Update
 from reaper.memory.replay import Replay
 
 Row = dict[str, Any]  # one evaluation: task, observed frames, scores
@@ -68,13 +68,13 @@ class Practice:
         weights: FlatWeights,
         update: Update,
         best: BestWindow,
-        prepare: Callable[[int], None],
+        draw: Callable[[int], list[Batch]],
         player: Player | None = None,
         replay: Replay | None = None,
         after_frames: Callable[[int, int], None] = lambda before, now: None,
     ) -> None:
         self.context, self.weights, self.update, self.best = context, weights, update, best
-        self.prepare, self.player, self.replay, self.after_frames = prepare, player, replay, after_frames
+        self.draw, self.player, self.replay, self.after_frames = draw, player, replay, after_frames
         self.randomness = context.stream("acting")
         self.observed_frames = 0
         self.seam = 0  # the observed frames at the last seam whose tests are done
@@ -119,9 +119,8 @@ class Practice:
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
         updates = now // play.frames_per_update - before // play.frames_per_update
         if self.learning and updates:  # while the emulators run
-            self.prepare(updates)
-            for _ in range(updates):
-                self.best.add_loss(self.update())
+            for batch in self.draw(updates):
+                self.best.add_loss(self.update(*batch))
         if self.player and self.replay:
             self.replay.add(*self.player.receive())
             self.best.scores += (scores := self.player.take_scores())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +11,12 @@ from reaper.checkpoints import Parts
 from reaper.equations import dqn_loss, dqn_target
 from reaper.evaluation import evaluate
 from reaper.learning.acting import Player, exploration
+from reaper.learning.compiling import answer
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import BestWindow, Practice, Row, crossed
-from reaper.learning.update import Batches, Update
-from reaper.memory.replay import Replay, Transitions
+from reaper.learning.update import Answer, Batches, Update
+from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.randomness import Stream
 from reaper.tasks.task import Task, VectorTask
@@ -33,23 +33,14 @@ class Teacher:
     pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # real states, for the report only
 
 
-def _targets(target: QNetwork, drawn: Transitions, discount: float) -> torch.Tensor:
-    """What the target network says the drawn actions are worth."""
-    return dqn_target(drawn.rewards, drawn.terminals, target(drawn.next_states), discount)
-
-
-def _loss(network: QNetwork, states: torch.Tensor, actions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return dqn_loss(network(states), actions, targets)
-
-
 class QLearning:
-    """Deep Q-learning of a network, with its target network: batches, and how answers to them are judged."""
+    """Deep Q-learning of a network, with its target network: batches, and their loss."""
 
     def __init__(self, context: Context, network: QNetwork, weights: FlatWeights, replay: Replay) -> None:
         self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
-        self.value, self.judge = context.faster(_targets), context.faster(_loss)
+        self.answer_of = context.faster(answer)
         self.batches = Batches(self.draw, self.settings.play.batch_size, context.stream("batches"))
         self.parts = Parts(batches=self.batches, target=self.target_weights)
 
@@ -57,15 +48,19 @@ class QLearning:
     def draw(self, count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
         """States, actions and what the target network says they are worth."""
         drawn = self.replay.sample(count, randomness)
-        return drawn.states, drawn.actions, self.value(self.target, drawn, self.settings.short_term.discount)
+        next_values = self.answer_of(self.target, drawn.next_states)
+        targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
+        return drawn.states, drawn.actions, targets
 
-    def next(self) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
-        """The states of the next batch, and the loss of the values given to them."""
-        states, actions, targets = self.batches.next()
-        return states, lambda values: dqn_loss(values, actions, targets)
-
-    def loss(self) -> torch.Tensor:
-        return self.judge(self.network, *self.batches.next())
+    def loss(
+        self,
+        answer: Answer,
+        weights: list[torch.Tensor],
+        states: torch.Tensor,
+        actions: torch.Tensor,
+        targets: torch.Tensor,
+    ) -> torch.Tensor:
+        return dqn_loss(answer(states), actions, targets)
 
     def after_frames(self, before: int, now: int) -> None:
         """Copies the network to the target at its interval."""
@@ -93,12 +88,12 @@ class ShortTerm:
         self.replay = new_replay(context)
         q_learning = QLearning(context, self.network, weights, self.replay)
         optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm, context.faster)
+        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm, context.compiles)
         self.best = BestWindow(weights, settings.short_term.best_window, by_score=True)
         self.games = context.open(task, settings.play.games)
-        player, prepare = new_player(context, self.games), q_learning.batches.prepare
+        player, draw = new_player(context, self.games), q_learning.batches.take
         self.practice = Practice(
-            context, weights, update, self.best, prepare, player, self.replay, q_learning.after_frames
+            context, weights, update, self.best, draw, player, self.replay, q_learning.after_frames
         )
         context.keeper.keep("q_learning", q_learning.parts)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from reaper.checkpoints import Parts
+from reaper.equations import dqn_loss
 from reaper.knowledge import Knowledge
 from reaper.learning.acting import Player
 from reaper.learning.compiling import answer
@@ -22,15 +23,16 @@ from reaper.networks.q_network import QNetwork
 from reaper.randomness import Stream
 from reaper.tasks.task import Task
 
-Judge = Callable[[torch.Tensor], torch.Tensor]  # the student's outputs -> a loss an item, or their mean
+Judge = Callable[..., torch.Tensor]  # (the student's outputs, the rest of the batch) -> a loss an item, or their mean
 
 
 @dataclass
 class Lesson:
-    """One task being taught: its next batch, how answers to it are judged, and where its states come from."""
+    """One task being taught: its batches (states first), how answers to them are judged, and where its states come
+    from."""
 
-    next: Callable[[], tuple[torch.Tensor, Judge]]
-    prepare: Callable[[int], None]  # draws for so many updates
+    batches: Batches
+    judge: Judge
     new_states: StateSource
     player: Player | None = None
     replay: Replay | None = None
@@ -67,15 +69,9 @@ def _network(weights: FlatWeights) -> QNetwork:
     return weights.network
 
 
-def _distillation(knowledge: Knowledge, teacher: Teacher, batches: Batches) -> Callable[[], tuple[torch.Tensor, Judge]]:
-    """Batches whose answers are judged by the teacher's."""
-
-    def next_batch() -> tuple[torch.Tensor, Judge]:
-        states, answers = batches.next()
-        mean, deviation = teacher.value_mean, teacher.value_deviation
-        return states, lambda outputs: knowledge.teach(outputs, answers, mean, deviation)
-
-    return next_batch
+def _judged_by(teacher: Teacher, knowledge: Knowledge) -> Judge:
+    mean, deviation = teacher.value_mean, teacher.value_deviation
+    return lambda outputs, answers: knowledge.teach(outputs, answers, mean, deviation)
 
 
 @dataclass(frozen=True)
@@ -94,9 +90,8 @@ class Distil(Teaching):
 
         batches = Batches(draw, context.settings.play.batch_size, context.stream("batches"))
         games = context.open(task, context.settings.play.games)
-        next_batch = _distillation(knowledge, teacher, batches)
         player, parts = new_player(context, games), Parts(batches=batches)
-        return Lesson(next_batch, batches.prepare, replay, player, replay, parts=parts)
+        return Lesson(batches, _judged_by(teacher, knowledge), replay, player, replay, parts=parts)
 
 
 @dataclass(frozen=True)
@@ -112,8 +107,7 @@ class DistilDreams(Teaching):
         dreams = Items(context.generator(generator).dream(count, context.stream("short-term dreams")))
         items = dreams.answered_by(context.q_network(teacher.weights))
         batches = Batches(items.sample, context.settings.play.batch_size, context.stream("batches"))
-        next_batch = _distillation(knowledge, teacher, batches)
-        return Lesson(next_batch, batches.prepare, items, parts=Parts(batches=batches))
+        return Lesson(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
 
 
 @dataclass(frozen=True)
@@ -127,8 +121,8 @@ class Reinforce(Teaching):
         q_learning = QLearning(context, _network(student), student, replay)
         player = new_player(context, context.open(task, context.settings.play.games))
         return Lesson(
-            q_learning.next,
-            q_learning.batches.prepare,
+            q_learning.batches,
+            dqn_loss,
             replay,
             player,
             replay,

@@ -1,16 +1,24 @@
-"""One update: the loss it was given, backward, clip, step. Nothing else knows how an update is run."""
+"""One update: draw, loss, gradients, clip, step. Nothing else knows how an update is run.
+
+A loss is a pure function of the weights and of a batch that was drawn before. The same function is differentiated by
+autograd as it stands, or traced together with the optimiser into one piece of machine code, or that piece recorded
+many times over in a CUDA graph.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from reaper.learning.compiling import compiled
 from reaper.learning.optimiser import FlatWeights, Optimiser, clip_global_norm
 from reaper.randomness import Stream
 
-Loss = Callable[[], torch.Tensor]  # draws its own batch and returns a scalar
+Batch = tuple[Any, ...]  # tensors, or tuples of them
+Answer = Callable[[torch.Tensor], torch.Tensor]  # states -> the outputs of the network in training
+Loss = Callable[..., torch.Tensor]  # (answer, weights, *batch) -> a scalar
 
 
 class Batches:
@@ -21,14 +29,10 @@ class Batches:
         self, draw: Callable[[int, Stream], tuple[torch.Tensor, ...]], batch_size: int, randomness: Stream
     ) -> None:
         self.draw, self.batch_size, self.randomness = draw, batch_size, randomness
-        self.ready: list[tuple[torch.Tensor, ...]] = []
 
-    def prepare(self, updates: int) -> None:
-        drawn = self.draw(updates * self.batch_size, self.randomness)
-        self.ready = list(zip(*(part.split(self.batch_size) for part in drawn), strict=True))
-
-    def next(self) -> tuple[torch.Tensor, ...]:
-        return self.ready.pop()
+    def take(self, updates: int) -> list[Batch]:
+        """The batches of the next updates; those drawn last come first, as in the runs that docs/results tells of."""
+        return split(self.draw(updates * self.batch_size, self.randomness), self.batch_size)[::-1]
 
     def state(self) -> dict[str, Any]:
         return self.randomness.state()
@@ -37,11 +41,8 @@ class Batches:
         self.randomness.restore(state)
 
 
-def descend(optimiser: Optimiser, largest_norm: float | None) -> None:
-    """Clips the gradients and takes one step along them."""
-    if largest_norm is not None:
-        clip_global_norm(optimiser.weights.gradients, largest_norm)
-    optimiser.step()
+def split(drawn: Sequence[torch.Tensor], batch_size: int) -> list[Batch]:
+    return list(zip(*(part.split(batch_size) for part in drawn), strict=True))
 
 
 class Update:
@@ -53,16 +54,40 @@ class Update:
         optimiser: Optimiser,
         loss: Loss,
         largest_norm: float | None = None,
-        faster: Callable[[Callable[..., None]], Callable[..., None]] = lambda function: function,
+        compiles: bool = False,
     ) -> None:
-        self.weights, self.optimiser, self.loss = weights, optimiser, loss
-        self.descend, self.largest_norm = faster(descend), largest_norm
+        self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
+        self.run = compiled(self.as_one_function) if compiles else self.step_by_step
 
-    def __call__(self) -> torch.Tensor:
+    def __call__(self, *batch: Any) -> torch.Tensor:
         """Makes one update and returns its loss, still on the device."""
-        self.weights.gradients.zero_()
-        loss = self.loss()
-        loss.backward(inputs=self.weights.parameters)  # and of no other network that the loss goes through
+        return self.run(*batch)
+
+    def step_by_step(self, *batch: Any) -> torch.Tensor:
+        weights = self.weights
+        weights.gradients.zero_()
+        loss = self.loss(weights.network, weights.parameters, *batch)
+        loss.backward(inputs=weights.parameters)  # and of no other network that the loss goes through
         with torch.no_grad():
-            self.descend(self.optimiser, self.largest_norm)
+            self.descend(weights.gradients)
         return loss.detach()
+
+    def as_one_function(self, *batch: Any) -> torch.Tensor:
+        """The same without side effects but on flat vectors, so that it can be traced as a whole."""
+        weights = self.weights
+
+        def loss_of(parameters: list[torch.Tensor]) -> torch.Tensor:
+            named = dict(zip(weights.names, parameters, strict=True))
+            return self.loss(
+                lambda states: torch.func.functional_call(weights.network, named, (states,)), parameters, *batch
+            )
+
+        gradients, loss = torch.func.grad_and_value(loss_of)(weights.views(weights.values))
+        with torch.no_grad():
+            self.descend(weights.flat(gradients))
+        return loss
+
+    def descend(self, gradients: torch.Tensor) -> None:
+        if self.largest_norm is not None:
+            clip_global_norm(gradients, self.largest_norm)
+        self.optimiser.step(gradients)

@@ -11,7 +11,6 @@ from reaper.checkpoints import State
 from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context
-from reaper.learning.optimiser import FlatWeights
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
@@ -35,9 +34,8 @@ class RecalledPenalties(Recall):
         order = [name for name, _ in context.q_network(pairs[0][1]).named_parameters()]
         self.pairs = [tuple([part[name].to(context.device) for name in order] for part in pair) for pair in pairs]
 
-    def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
-        now = list(student.network.parameters())
-        penalties = torch.stack([self.penalty(fisher, now, anchor) for fisher, anchor in self.pairs])
+    def combine(self, new_task, weights, answers=None, *known) -> torch.Tensor:  # noqa: ANN001
+        penalties = torch.stack([self.penalty(fisher, weights, anchor) for fisher, anchor in self.pairs])
         return ltm_ewc_loss(new_task, penalties, self.strength)
 
 

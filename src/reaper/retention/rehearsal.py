@@ -15,7 +15,6 @@ from reaper.checkpoints import State
 from reaper.equations import repr_loss
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context
-from reaper.learning.optimiser import FlatWeights
 from reaper.memory.items import Items, StateSource, compress, decompress
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
@@ -29,16 +28,15 @@ class RecalledItems(Recall):
     def __init__(self, context: Context, items: Items, knowledge: Knowledge, tasks_before: int) -> None:
         self.items, self.knowledge = items, knowledge
         self.alpha = context.settings.long_term.alpha_for(tasks_before + 1)
-        self.batch_size = context.settings.play.batch_size
         self.randomness = context.stream("retained batches")
 
-    def states(self) -> torch.Tensor:
-        states, self.answers = self.items.sample(self.batch_size, self.randomness)
-        return states
+    def draw(self, count: int) -> tuple[torch.Tensor, ...]:
+        return self.items.sample(count, self.randomness)
 
-    def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
-        assert rehearsed is not None
-        return repr_loss(new_task, self.knowledge.retain(rehearsed, self.answers), self.alpha)
+    def combine(self, new_task, weights, answers=None, *known) -> torch.Tensor:  # noqa: ANN001
+        assert answers is not None
+        (previous_answers,) = known
+        return repr_loss(new_task, self.knowledge.retain(answers, previous_answers), self.alpha)
 
     def state(self) -> State:
         return self.randomness.state()

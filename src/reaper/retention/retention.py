@@ -15,7 +15,6 @@ import torch
 from reaper.checkpoints import State
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context
-from reaper.learning.optimiser import FlatWeights
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
@@ -25,17 +24,24 @@ from reaper.paper.settings import Settings
 class Recall:
     """What was recalled for one task. This one has nothing to add to the loss of the new task."""
 
-    def states(self) -> torch.Tensor | None:
-        """The next batch of states to be rehearsed, if any."""
-        return None
+    def draw(self, count: int) -> tuple[torch.Tensor, ...]:
+        """What is to be rehearsed, if anything: `count` states, and whatever `combine` has to know of each."""
+        return ()
 
-    def combine(self, new_task: torch.Tensor, rehearsed: torch.Tensor | None, student: FlatWeights) -> torch.Tensor:
-        """The loss of an update. `new_task` has one loss an item, or is already their mean; `rehearsed` is what the
-        student answered to `states()`."""
+    def combine(
+        self,
+        new_task: torch.Tensor,
+        weights: list[torch.Tensor],
+        answers: torch.Tensor | None = None,
+        *known: torch.Tensor,
+    ) -> torch.Tensor:
+        """The loss of an update, and nothing but a function of what is given: it may become machine code. `new_task`
+        has one loss an item, or is already their mean; `weights` are the student's, in the order of its parameters;
+        `answers` is what it says to the drawn states, `known` what was drawn with them."""
         return new_task.mean()
 
     def state(self) -> State:
-        """What a checkpoint has to hold of it: what `states` and `combine` change, such as a random stream."""
+        """What a checkpoint has to hold of it: what `draw` changes, such as a random stream."""
         return {}
 
     def restore(self, state: State) -> None:
