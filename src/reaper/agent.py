@@ -65,7 +65,8 @@ class Agent:
         while not ended:
             yield player.stack[0, -1].cpu().numpy().copy(), score
             player.send(self.network, self.context.settings.evaluation.exploration, randomness)
-            step = player.advance()
+            step = player.receive()
+            player.take_in()
             score, ended = score + float(step.rewards[0]), bool(step.ended[0])
         yield player.stack[0, -1].cpu().numpy().copy(), score
         game.close()

@@ -12,7 +12,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ import torch
 
 from reaper.errors import DamagedArtefact, Diverged, ReaperError, Stopped, UserError
 from reaper.files import Folder, storing, write_folder
+from reaper.randomness import Stream
 
 State = dict[str, Any]  # nested; at the leaves tensors, numbers, strings, None and lists of those
 CHECKPOINT_FORMAT = 1
@@ -43,6 +44,15 @@ class Parts(dict[str, Resumable]):
     def restore(self, state: State) -> None:
         for name, part in self.items():
             part.restore(state[name])
+
+    def streams(self) -> Iterator[Stream]:
+        """The random streams among the parts, and those that a part draws from."""
+        for part in self.values():
+            found = getattr(part, "randomness", part)
+            if isinstance(found, Stream):
+                yield found
+            elif isinstance(part, Parts):
+                yield from part.streams()
 
 
 class Rows(list[dict[str, Any]]):

@@ -23,7 +23,8 @@ def play_whole_games(
     playing = np.ones(settings.games, dtype=bool)
     while playing.any():
         player.send(network, settings.exploration if network else 1.0, randomness)
-        step = player.advance()
+        step = player.receive()
+        player.take_in()
         totals += np.where(playing, step.rewards, 0.0)
         playing &= ~step.ended
         context.keeper.reached()

@@ -19,7 +19,7 @@ from reaper.conditions import KNOWLEDGE, TEACHINGS
 from reaper.errors import Diverged
 from reaper.evaluation import evaluate
 from reaper.learning.adversarial import train_generator
-from reaper.learning.compiling import worth_compiling
+from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm, Teacher
@@ -232,6 +232,7 @@ def run_stage(
 
 def _run(stage: Stage, work: Work) -> None:
     started = time.time()
+    use_quick_arithmetic(work.device)
     try:
         result = _KINDS[stage.kind](work)
         check_results(result.tensors)

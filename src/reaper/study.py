@@ -191,7 +191,9 @@ def plan(
         chain.command = _command(conditions, tasks, seeds, fraction, scale, overrides or {})
     small = base.frames.size < SMALL
     workers = workers or default_workers(small)
-    threads = 1 if small else max(1, len(os.sched_getaffinity(0)) // workers)
+    # Beside a GPU one thread is best: more would take the emulators' cores for nothing.
+    single = small or find_device(device).startswith("cuda")
+    threads = 1 if single else max(1, len(os.sched_getaffinity(0)) // workers)
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
     means = Means(find_device(device), workers, threads, Interval.parse(checkpoint_every))
     return Plan(chains, common, means, sequence.notices)

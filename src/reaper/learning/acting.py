@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from reaper.checkpoints import Parts
 from reaper.errors import UserError
+from reaper.learning.recording import recorded
 from reaper.paper.settings import PlaySettings
+from reaper.randomness import Stream
 from reaper.tasks.task import Step, VectorTask
 
 
@@ -21,16 +25,25 @@ def exploration(observed_frames: int, settings: PlaySettings) -> float:
 
 
 @torch.no_grad()
-def choose_actions(
-    network: torch.nn.Module | None, states: torch.Tensor, actions: int, epsilon: float, randomness: torch.Generator
+def epsilon_greedy(
+    network: torch.nn.Module | None,
+    states: torch.Tensor,
+    actions: int,
+    epsilon: float | torch.Tensor,
+    randomness: torch.Generator,
 ) -> torch.Tensor:
-    """Epsilon-greedy; without a network, uniformly random. (N, history, size, size) -> (N,) int64."""
+    """Epsilon-greedy actions; without a network, uniformly random ones. (N, history, size, size) -> (N,) int64."""
     games, device = len(states), states.device
     random = torch.randint(actions, (games,), generator=randomness, device=device)
     explore = torch.rand(games, generator=randomness, device=device) < epsilon
-    if network is None or epsilon >= 1.0:
-        return random
-    return torch.where(explore, random, network(states).argmax(dim=1))
+    return random if network is None else torch.where(explore, random, network(states).argmax(dim=1))
+
+
+def choose_actions(
+    network: torch.nn.Module | None, states: torch.Tensor, actions: int, epsilon: float, randomness: torch.Generator
+) -> torch.Tensor:
+    """Epsilon-greedy, without asking the network where its answer would not count."""
+    return epsilon_greedy(network if epsilon < 1.0 else None, states, actions, epsilon, randomness)
 
 
 class Moment(NamedTuple):
@@ -45,6 +58,28 @@ class Moment(NamedTuple):
     keep: torch.Tensor  # false where the step was only a reset
 
 
+class Inbox:
+    """Where a step's arrays arrive. On the way to a GPU they pass through pinned memory, so that copying them does not
+    wait for the updates that are still running there; the player's next choice does, before they are overwritten."""
+
+    def __init__(self, games: int, size: int, device: torch.device) -> None:
+        pinned = device.type == "cuda"
+        kinds = (torch.float32, torch.bool, torch.bool, torch.bool)
+        self.host = [torch.zeros((games, size, size), dtype=torch.uint8, pin_memory=pinned)]
+        self.host += [torch.zeros(games, dtype=kind, pin_memory=pinned) for kind in kinds]
+        self.there = [part.to(device) for part in self.host]  # the same tensors where the device is the CPU
+
+    def put(self, *arrays: np.ndarray) -> None:
+        for array, host, there in zip(arrays, self.host, self.there, strict=True):
+            host.numpy()[...] = array
+            if there is not host:
+                there.copy_(host, non_blocking=True)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Frames, clipped rewards, terminals, cut-offs and which steps were only resets."""
+        return self.there
+
+
 class Player:
     """Plays a task with a stack of recent frames, keeping the scores of the games that finish.
 
@@ -57,51 +92,66 @@ class Player:
         self.task, self.history, self.actions, self.device = task, history, actions, torch.device(device)
         self.scores: list[float] = []
         self.running = np.zeros(task.games)
+        size = task.frame_size
+        self.stack = torch.zeros((task.games, history, size, size), dtype=torch.uint8, device=device)
+        self.ages = torch.zeros(task.games, dtype=torch.int64, device=device)
+        self.chosen = torch.zeros(task.games, dtype=torch.int64, device=device)
+        self.inbox = Inbox(task.games, size, self.device)
+        self.records = self.device.type == "cuda"
+        self.epsilon = torch.zeros((), device=device)
+        self._choose: Callable[[], None] | None = None  # the recorded choice of actions, and whose it is
+        self._chooser: torch.nn.Module | None = None
         self.seed: int | None = None  # of the games in play
         self.log: list[np.ndarray] = []  # their actions
 
     def begin(self, seed: int) -> None:
         """Starts every game anew, with its first frame in place of the frames before it."""
         self.seed, self.log = seed, []
-        first = torch.from_numpy(self.task.reset(seed)).to(self.device)
-        self.stack = first[:, None].repeat(1, self.history, 1, 1)
-        self.ages = torch.zeros(self.task.games, dtype=torch.int64, device=self.device)
+        self.stack.copy_(torch.from_numpy(self.task.reset(seed))[:, None].expand_as(self.stack))
+        self.ages.zero_()
         self.running[:] = 0
 
-    def send(self, network: torch.nn.Module | None, epsilon: float, randomness: torch.Generator) -> None:
+    def send(self, network: torch.nn.Module | None, epsilon: float, randomness: Stream) -> None:
         """Chooses actions and sets the games moving; the learner may work until `receive`."""
-        self.chosen = choose_actions(network, self.stack, self.actions, epsilon, randomness)
+        if self.records and network is not None:
+            self._choose_recorded(network, epsilon, randomness)
+        else:
+            self.chosen.copy_(choose_actions(network, self.stack, self.actions, epsilon, randomness))
         actions = self.chosen.cpu().numpy()
         self.log.append(actions.astype(np.int16))
         self.task.send(actions)
 
-    def advance(self) -> Step:
-        """Waits for the games and moves the stacks on."""
-        step = self.task.receive()
-        only_reset = torch.from_numpy(step.only_reset).to(self.device)
-        newest = torch.from_numpy(step.frames).to(self.device)[:, None]
-        rolled = torch.cat([self.stack[:, 1:], newest], dim=1)
-        self.stack = torch.where(only_reset[:, None, None, None], newest.expand_as(rolled), rolled)
-        self.ages = torch.where(only_reset, 0, self.ages + 1)
-        return step
+    def _choose_recorded(self, network: torch.nn.Module, epsilon: float, randomness: Stream) -> None:
+        self.epsilon.fill_(epsilon)
+        if self._choose is None or self._chooser is not network:
+            work = lambda: self.chosen.copy_(  # noqa: E731
+                epsilon_greedy(network, self.stack, self.actions, self.epsilon, randomness)
+            )
+            self._choose, self._chooser = recorded(work, Parts(acting=randomness)), network
+        self._choose()
 
-    def receive(self) -> Moment:
-        """Waits for the games and returns the step as a replay takes it."""
-        frames, ages = self.stack[:, -1], self.ages
-        step = self.advance()
+    def receive(self) -> Step:
+        """Waits for the games, counts their scores and hands what they brought to the device."""
+        step = self.task.receive()
         self.running += step.rewards
         for game in np.flatnonzero(step.ended):
             self.scores.append(float(self.running[game]))
             self.running[game] = 0
-        return Moment(
-            frames,
-            ages,
-            self.chosen,
-            torch.from_numpy(np.clip(step.rewards, -1.0, 1.0)).to(self.device, torch.float32),
-            torch.from_numpy((step.ended & ~step.cut_off) | step.lost_life).to(self.device),
-            torch.from_numpy(step.cut_off).to(self.device),
-            torch.from_numpy(~step.only_reset).to(self.device),
+        terminals = (step.ended & ~step.cut_off) | step.lost_life
+        self.inbox.put(step.frames, np.clip(step.rewards, -1.0, 1.0), terminals, step.cut_off, step.only_reset)
+        return step
+
+    def take_in(self) -> Moment:
+        """Moves the stacks on, and returns the step as a replay takes it. Only tensors, all in place: on a GPU this is
+        recorded once and replayed."""
+        newest, rewards, terminals, cut_off, only_reset = self.inbox.tensors()
+        moment = Moment(
+            self.stack[:, -1].clone(), self.ages.clone(), self.chosen, rewards, terminals, cut_off, ~only_reset
         )
+        rolled = torch.cat([self.stack[:, 1:], newest[:, None]], dim=1)
+        self.stack.copy_(torch.where(only_reset[:, None, None, None], newest[:, None].expand_as(rolled), rolled))
+        self.ages.copy_(torch.where(only_reset, 0, self.ages + 1))
+        return moment
 
     def rest(self) -> None:
         """Leaves the games; they are not taken up again."""
@@ -127,7 +177,9 @@ class Player:
         for actions in state["log"].numpy():
             self.log.append(actions)
             self.task.send(actions.astype(np.int64))
-            self.advance()
+            self.receive()
+            self.take_in()
+        self.take_scores()  # they were counted then
         if not torch.equal(self.stack.cpu(), state["stack"]):
             raise UserError(
                 f"{self.task.name} does not repeat itself: the same seed and actions led to other frames, so its games "

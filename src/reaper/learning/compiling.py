@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -32,6 +33,16 @@ def worth_compiling(settings: Settings, device: torch.device) -> bool:
     frames = max(settings.short_term.observed_frames, settings.long_term.observed_frames)
     updates = frames // settings.play.frames_per_update
     return settings.frames.size >= SMALL and updates >= WORTH_IT and can_compile(device.type)
+
+
+def use_quick_arithmetic(device: torch.device) -> None:
+    """Sets torch up for a stage. On a GPU matrix products round their inputs to TF32; and what was compiled for the
+    networks of an earlier stage is forgotten, since only so many versions of one function are kept."""
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.benchmark = True
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
 
 
 def compiled(function: Function) -> Function:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from reaper.checkpoints import Parts
 from reaper.evaluation import evaluate
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context, kept_weights
@@ -101,7 +102,15 @@ class Consolidation:
         update = Update(student, optimiser, both.loss, largest_norm, self.context.compiles)
         best = BestWindow(student, settings.long_term.best_window, lesson.best_by_score)
         practice = Practice(
-            self.context, student, update, best, both.draw, lesson.player, lesson.replay, lesson.after_frames
+            self.context,
+            student,
+            update,
+            best,
+            both.draw,
+            Parts(lesson=lesson.parts, recall=recall),
+            lesson.player,
+            lesson.replay,
+            lesson.after_frames,
         )
         self.context.keeper.keep("lesson", lesson.parts)
         self.context.keeper.keep("recall", recall)

@@ -15,6 +15,7 @@ from reaper.checkpoints import Parts, Rows, check_finite
 from reaper.learning.acting import Player, exploration
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
+from reaper.learning.recording import recorded
 from reaper.learning.update import Batch, Update
 from reaper.memory.replay import Replay
 
@@ -31,10 +32,6 @@ class BestWindow:
         self.value = float("-inf")
         self.scores: list[float] = []
         self.loss_sum, self.losses = torch.zeros((), device=weights.values.device), 0
-
-    def add_loss(self, loss: torch.Tensor) -> None:
-        self.loss_sum += loss
-        self.losses += 1
 
     def close(self) -> None:
         """Ends a window; one in which nothing was measured is passed over."""
@@ -69,12 +66,16 @@ class Practice:
         update: Update,
         best: BestWindow,
         draw: Callable[[int], list[Batch]],
+        drawing: Parts,
         player: Player | None = None,
         replay: Replay | None = None,
         after_frames: Callable[[int, int], None] = lambda before, now: None,
     ) -> None:
         self.context, self.weights, self.update, self.best = context, weights, update, best
-        self.draw, self.player, self.replay, self.after_frames = draw, player, replay, after_frames
+        self.draw, self.drawing, self.after_frames = draw, drawing, after_frames
+        self.player, self.replay = player, replay
+        self.records = context.device.type == "cuda"
+        self.recordings: dict[int | str, Callable[[], None]] = {}
         self.randomness = context.stream("acting")
         self.observed_frames = 0
         self.seam = 0  # the observed frames at the last seam whose tests are done
@@ -119,10 +120,10 @@ class Practice:
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
         updates = now // play.frames_per_update - before // play.frames_per_update
         if self.learning and updates:  # while the emulators run
-            for batch in self.draw(updates):
-                self.best.add_loss(self.update(*batch))
+            self.learn(updates)
         if self.player and self.replay:
-            self.replay.add(*self.player.receive())
+            self.player.receive()
+            self.take_in(self.player, self.replay)
             self.best.scores += (scores := self.player.take_scores())
             self.context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
         else:
@@ -133,6 +134,29 @@ class Practice:
             self.look()
         if crossed(self.best.frames, before, now):
             self.best.close()
+
+    def learn(self, updates: int) -> None:
+        """Makes so many updates: one after the other, or as one recording."""
+
+        def work() -> None:
+            for batch in self.draw(updates):
+                self.best.loss_sum += self.update(*batch)
+
+        if self.records and updates not in self.recordings:
+            changes = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, drawing=self.drawing)
+            self.recordings[updates] = recorded(work, changes)
+        self.recordings.get(updates, work)()
+        self.best.losses += updates
+
+    def take_in(self, player: Player, replay: Replay) -> None:
+        """Puts what the player received into the replay."""
+
+        def work() -> None:
+            replay.add(*player.take_in())
+
+        if self.records and "take in" not in self.recordings:
+            self.recordings["take in"] = recorded(work)
+        self.recordings.get("take in", work)()
 
     def look(self) -> None:
         """Stops when the numbers have gone wrong."""

@@ -93,7 +93,7 @@ class ShortTerm:
         self.games = context.open(task, settings.play.games)
         player, draw = new_player(context, self.games), q_learning.batches.take
         self.practice = Practice(
-            context, weights, update, self.best, draw, player, self.replay, q_learning.after_frames
+            context, weights, update, self.best, draw, q_learning.parts, player, self.replay, q_learning.after_frames
         )
         context.keeper.keep("q_learning", q_learning.parts)
 
@@ -136,7 +136,8 @@ class Gathering:
         context.progress.begin(f"gather {self.task.title}", total, done=self.frame - self.first_frame)
         while self.frame < self.total or not self.replay.ready():
             self.player.send(self.network, exploration(self.frame, play), self.randomness)
-            self.replay.add(*self.player.receive())
+            self.player.receive()
+            self.replay.add(*self.player.take_in())
             scores = self.player.take_scores()
             context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
             self.frame += play.games

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from reaper.errors import UserError
+from reaper.networks.folding import folded_convolution, folds
 
 SMALL = 36  # frames below this many pixels a side get the scaled-down networks
 
@@ -49,7 +50,17 @@ class QNetwork(nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         pixels = states.to(self.values.weight.dtype, memory_format=self.layout).div(255.0)
-        return self.values(torch.relu(self.hidden(self.features(pixels))))
+        return self.values(torch.relu(self.hidden(self._features(pixels))))
+
+    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
+        if not pixels.is_cuda:
+            return self.features(pixels)
+        for layer in self.features:
+            if isinstance(layer, nn.Conv2d) and folds(layer):
+                pixels = folded_convolution(pixels, layer.weight, layer.bias, layer.stride[0])
+            else:
+                pixels = layer(pixels)
+        return pixels
 
     def initialise(self, how: str, generator: torch.Generator) -> None:
         """`paper`: N(0, 0.01), re-drawn beyond two standard deviations, biases 0.01 (appendix DQN). `he`: uniform,

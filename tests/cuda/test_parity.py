@@ -1,0 +1,102 @@
+"""On a GPU: recorded work does what the same work does when it is run kernel by kernel. Skipped without one."""
+
+import pytest
+import torch
+from conftest import TINY
+
+from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.learning.acting import Player
+from reaper.learning.context import Context
+from reaper.learning.long_term import Consolidation
+from reaper.learning.practice import Practice
+from reaper.learning.short_term import ShortTerm
+from reaper.scales import ARCADE, PAPER, with_overrides
+from reaper.tasks.sequence import find_task
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+ATARI = {
+    "play.games": 8,
+    "play.replay-frames": 1600,
+    "play.replay-start": 160,
+    "short-term.observed-frames": 640,
+    "short-term.target-every": 160,
+    "short-term.best-window": 320,
+    "evaluation.games": 2,
+    "evaluation.every": 100_000,
+    "optimiser.learning-rate": 0.01,
+}
+
+
+@pytest.fixture
+def kernel_by_kernel(monkeypatch):
+    """Switches recording off."""
+
+    def switch():
+        for kind in (Player, Practice):
+            before = kind.__init__
+
+            def begin(self, *words, before=before, **named):
+                before(self, *words, **named)
+                self.records = False
+
+            monkeypatch.setattr(kind, "__init__", begin)
+
+    return switch
+
+
+def context(settings, *names, compiles=False):
+    return Context(settings, 6 if settings.frames.size < 36 else 18, 0, names, torch.device("cuda"), compiles=compiles)
+
+
+def taught(settings, task, frames, compiles=False):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    learner = ShortTerm(context(settings, "short-term", task, compiles=compiles), find_task(task))
+    learner.practice.run_to(frames)
+    learner.close()
+    assert learner.best.losses > 0
+    return learner.practice.weights.values.clone(), float(learner.best.loss_sum)
+
+
+def test_recorded_q_learning_on_small_frames(kernel_by_kernel):
+    settings = with_overrides(ARCADE, TINY)
+    recorded, loss = taught(settings, "catch", 120)
+    kernel_by_kernel()
+    plain, plain_loss = taught(settings, "catch", 120)
+    assert loss == pytest.approx(plain_loss, rel=1e-4)
+    torch.testing.assert_close(recorded, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel):
+    settings = with_overrides(PAPER, ATARI)
+    recorded, loss = taught(settings, "ALE/Boxing-v5", 320, compiles=True)
+    kernel_by_kernel()
+    plain, plain_loss = taught(settings, "ALE/Boxing-v5", 320)
+    assert loss == pytest.approx(plain_loss, rel=1e-2)
+    torch.testing.assert_close(recorded, plain, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["RePR", "ewc", "online-ewc", "reh", "PR", "no-reh"])
+def test_recorded_consolidation(name, kernel_by_kernel):
+    settings = with_overrides(ARCADE, TINY)
+
+    def consolidated():
+        teacher = ShortTerm(context(settings, "short-term", "catch"), find_task("catch")).learn()
+        condition, memory = CONDITIONS[name], None
+        for tasks in (("catch",), ("catch", "dodge")):
+            found = tuple(find_task(task) for task in tasks)
+            consolidation = Consolidation(
+                context(settings, "consolidate", *tasks),
+                found,
+                condition.teaches,
+                condition.retention,
+                KNOWLEDGE[condition.knowledge](),
+                teacher,
+            )
+            memory = consolidation.run(memory).memory
+        return memory
+
+    recorded = consolidated()
+    kernel_by_kernel()
+    plain = consolidated()
+    for weights, others in zip(recorded.agent.values(), plain.agent.values(), strict=True):
+        torch.testing.assert_close(weights, others, rtol=1e-3, atol=1e-4)
