@@ -47,8 +47,8 @@ def _connect(address: str) -> None:
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(f"no Ray cluster at {address}: {reason}") from None
+        reason = "none is running here" if address == "auto" else " ".join(str(error).split())[:300]
+        raise UserError(f"no Ray cluster at {address} ({reason}); start one with `ray start --head`") from None
 
 
 def _check_reachable(address: str) -> None:
@@ -63,8 +63,8 @@ def _check_reachable(address: str) -> None:
         raise UserError(f"no Ray cluster at {address} ({reason}); start one with `ray start --head`") from None
     asking = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
-        subprocess.run(asking, capture_output=True, timeout=SECONDS_TO_ANSWER)
-    except subprocess.TimeoutExpired:
+        subprocess.run(asking, capture_output=True, timeout=SECONDS_TO_ANSWER, check=True)
+    except subprocess.SubprocessError:
         raise UserError(f"what listens at {address} is no Ray cluster; `ray start --head` prints its address") from None
 
 
