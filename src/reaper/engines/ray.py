@@ -100,6 +100,7 @@ class Driver:
         self.board, self.carrier, self.means, self.device, self.stop = board, carrier, means, device, stop
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self.exchange: Any = ray.remote(Exchange).options(num_cpus=0, scheduling_strategy=here).remote()
+        _answer(self.exchange.stopping.remote())  # it has started, so this node has what it takes
         self.running: dict[Any, Stage] = {}
         self.started: set[str] = set()  # of those running; the others wait for a free node
         self.failure: ReaperError | None = None
@@ -178,14 +179,14 @@ def _answer(reference: Any) -> Any:
         return ray.get(reference)
     except TaskCancelledError:
         raise Stopped("stopped") from None
-    except RayTaskError as error:
-        if isinstance(error.cause, ReaperError):
-            raise error.cause from None
-        if "ModuleNotFoundError" in str(error):
-            missing = next(line for line in str(error).splitlines() if "ModuleNotFoundError" in line)
-            raise UserError(f"a node lacks something ({missing.strip()}); install the same on every node") from None
-        raise
     except RayError as error:
+        if isinstance(error, RayTaskError) and isinstance(error.cause, ReaperError):
+            raise error.cause from None
+        missing = next((line for line in str(error).splitlines() if line.startswith("ModuleNotFoundError")), None)
+        if missing:
+            raise UserError(f"a node lacks something ({missing}); install the same on every node") from None
+        if isinstance(error, RayTaskError):
+            raise
         reason = " ".join(str(error).split())[:300]
         raise ReaperError(
             f"a worker was lost {RETRIES + 1} times ({type(error).__name__}: {reason}); run the same command again: it "

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
+from ray.exceptions import RayError
 
 from reaper.errors import UserError
 
@@ -43,29 +44,43 @@ def _start() -> None:
 
 def _connect(address: str) -> None:
     if address != "auto":
-        _check_reachable(address)
+        _check_listening(address)
+    _check_answering(address)
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = "none is running here" if address == "auto" else " ".join(str(error).split())[:300]
-        raise UserError(f"no Ray cluster at {address} ({reason}); start one with `ray start --head`") from None
+    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        raise _unreachable(address, " ".join(str(error).split())[:300]) from None
 
 
-def _check_reachable(address: str) -> None:
-    """Says within seconds what Ray itself would say after minutes, if at all."""
+def _check_listening(address: str) -> None:
+    """Says at once what Ray itself would say after minutes, if at all."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"--address takes HOST:PORT or auto, not {address!r}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"no Ray cluster at {address} ({reason}); start one with `ray start --head`") from None
+        raise _unreachable(address, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _check_answering(address: str) -> None:
+    """Asks in a process of its own, because Ray cannot be told how long to wait."""
     asking = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
-        subprocess.run(asking, capture_output=True, timeout=SECONDS_TO_ANSWER, check=True)
-    except subprocess.SubprocessError:
-        raise UserError(f"what listens at {address} is no Ray cluster; `ray start --head` prints its address") from None
+        answer = subprocess.run(asking, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
+    except subprocess.TimeoutExpired:
+        raise _unreachable(address, "no answer") from None
+    if "AuthenticationError" in answer.stderr:
+        raise UserError(
+            f"the Ray cluster at {address} asks for a token; give it as Ray's manual says (RAY_AUTH_MODE=token, the "
+            "token on every node)"
+        )
+    if answer.returncode:
+        raise _unreachable(address, "none answers")
+
+
+def _unreachable(address: str, reason: str) -> UserError:
+    return UserError(f"no Ray cluster at {address} ({reason}); `ray start --head` starts one and prints its address")
 
 
 @contextmanager
