@@ -40,19 +40,38 @@ def run(
     quiet: bool = False,
     checkpoint_every: str = "10m",
     share: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    store: str | None = None,
+    gpus_per_stage: float | None = None,
 ) -> list[RunResult]:
     """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
 
     Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
     With more than one worker, call this from under
-    `if __name__ == "__main__":`, as for everything that starts processes.
+    `if __name__ == "__main__":`, as for everything that starts processes. With `engine="ray"` stages run on a Ray
+    cluster (docs/scaling.md).
     """
     names = [conditions] if isinstance(conditions, str) else list(conditions)
-    study = plan(names, tasks, seeds, fraction, device, scale, overrides, workers, checkpoint_every)
+    study = plan(
+        names,
+        tasks,
+        seeds,
+        fraction,
+        device,
+        scale,
+        overrides,
+        workers,
+        checkpoint_every,
+        engine,
+        address,
+        store,
+        gpus_per_stage,
+    )
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
-        store = carry_out(study, out, listen, share)
+        finished = carry_out(study, out, listen, share)
     wanted = {chain.name for chain in study.chains}
-    return [result for result in read_results(store) if result.stages["name"] in wanted]
+    return [result for result in read_results(finished) if result.stages["name"] in wanted]
 
 
 __all__ = [

@@ -56,6 +56,12 @@ def build_parser() -> Parser:
     run.add_argument(
         "--share", action="store_true", help="let several processes, also on other machines, work on one --out"
     )
+    run.add_argument("--engine", default="local", help="local, or ray: on a Ray cluster (default: local)")
+    run.add_argument(
+        "--address", metavar="ADDR", help="of the Ray cluster: HOST:PORT or auto (default: start one here)"
+    )
+    run.add_argument("--store", help="shared: all nodes see --out; fetch: files are sent to them (default: shared)")
+    run.add_argument("--gpus-per-stage", type=float, metavar="N", help="with Ray on GPUs, 0.25 or 1, say (default: 1)")
 
     report = commands.add_parser("report", help="the score table, and a page with curves and pictures")
     report.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
@@ -101,6 +107,10 @@ def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, 
                 "--scale",
                 "--workers",
                 "--checkpoint-every",
+                "--engine",
+                "--address",
+                "--store",
+                "--gpus-per-stage",
             ]
             near = difflib.get_close_matches(word, known if command == "run" else [], n=1)
             parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -220,6 +230,7 @@ def _dispatch(words: Sequence[str]) -> None:
             _report(arguments.out, console)
         case "run":
             chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
+            chosen += ("engine", "address", "store", "gpus_per_stage")
             options = {name: getattr(arguments, name) for name in chosen}
             _run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
             _report(arguments.out, console)

@@ -23,11 +23,12 @@ class Rate:
     """Work per second and time left of one phase of a stage."""
 
     def __init__(self) -> None:
-        self.started, self.phase, self.first = time.monotonic(), "", 0
+        self.started, self.phase, self.first, self.last = time.monotonic(), "", 0, 0
 
     def read(self, event: Event) -> tuple[float, float | None]:
-        if event["phase"] != self.phase:
+        if event["phase"] != self.phase or event["done"] < self.last:  # less: taken up again elsewhere
             self.started, self.phase, self.first = time.monotonic(), event["phase"], event["done"]
+        self.last = event["done"]
         done = event["done"] - self.first  # since this process began: a resumed stage has more behind it
         rate = done / max(time.monotonic() - self.started, 1e-9)
         return rate, (event["total"] - event["done"]) / rate if done else None

@@ -114,6 +114,25 @@ def write_whole(path: Path, data: bytes) -> None:
             raise
 
 
+@contextmanager
+def appearing(folder: Path) -> Iterator[Path]:
+    """A folder whose files appear together: filled under another name, synced, then renamed."""
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    with storing(folder):
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        try:
+            yield building
+            for path in (*building.iterdir(), building):
+                sync(path)
+            building.rename(folder)
+            sync(folder.parent)
+        except Exception as error:
+            shutil.rmtree(building, ignore_errors=True)
+            if getattr(error, "errno", None) not in (errno.ENOTEMPTY, errno.EEXIST) or not folder.is_dir():
+                raise  # else another process has finished the same work, with the same bytes
+
+
 def write_folder(
     folder: Path,
     about: Mapping[str, Any],
@@ -121,27 +140,15 @@ def write_folder(
     documents: Mapping[str, Any],
     made: Mapping[str, Any],
 ) -> None:
-    """A folder whose files appear together: built under another name, synced, then renamed."""
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    with storing(folder):
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        try:
-            for name, group in tensors.items():
-                save_file({k: t.contiguous() for k, t in group.items()}, building / f"{name}.safetensors")
-            for name, document in documents.items():
-                (building / f"{name}.json").write_text(canonical(document))
-            files = {p.name: {"sha256": sha256(p), "bytes": p.stat().st_size} for p in sorted(building.iterdir())}
-            (building / UNCHECKED).write_bytes(sealed(made))
-            (building / MANIFEST).write_bytes(sealed({**about, "files": files}))
-            for path in (*building.iterdir(), building):
-                sync(path)
-            building.rename(folder)
-            sync(folder.parent)
-        except (OSError, safetensors.SafetensorError) as error:
-            shutil.rmtree(building, ignore_errors=True)
-            if getattr(error, "errno", None) not in (errno.ENOTEMPTY, errno.EEXIST) or not folder.is_dir():
-                raise  # else another process has finished the same work, with the same bytes
+    """Results and the manifest that they are checked against."""
+    with appearing(folder) as building:
+        for name, group in tensors.items():
+            save_file({k: t.contiguous() for k, t in group.items()}, building / f"{name}.safetensors")
+        for name, document in documents.items():
+            (building / f"{name}.json").write_text(canonical(document))
+        files = {p.name: {"sha256": sha256(p), "bytes": p.stat().st_size} for p in sorted(building.iterdir())}
+        (building / UNCHECKED).write_bytes(sealed(made))
+        (building / MANIFEST).write_bytes(sealed({**about, "files": files}))
 
 
 class Folder:

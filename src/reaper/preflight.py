@@ -64,10 +64,11 @@ def check_room(chains: Iterable[Chain], out: Path, means: Means, free: Any = Non
     """Refuses a study that would run out of memory or disk."""
     chains = list(chains)
     needed = max(working_bytes(chain) for chain in chains) * min(means.workers, len(chains) * 2)
-    available = free_memory(means.device) if free is None else free
-    if available is not None and needed > available:
+    if free is None and means.cluster is None:  # else the memory is that of other machines
+        free = free_memory(means.device)
+    if free is not None and needed > free:
         raise UserError(
-            f"this study needs about {needed / GB:.1f} GB of memory and {available / GB:.1f} GB are free; use fewer "
+            f"this study needs about {needed / GB:.1f} GB of memory and {free / GB:.1f} GB are free; use fewer "
             "--workers, a smaller --play.replay-frames, --generator.pseudo-items or --rehearsal.items"
         )
     disk = sum(memory_bytes(chain, task + 1) for chain in chains for task in range(len(chain.sequence.tasks)))

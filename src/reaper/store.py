@@ -47,6 +47,7 @@ class Store:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        self.shared = False  # whether other processes may be at work in it, too
         self._lock: Lock | None = None
 
     # -- the folder as a whole
@@ -65,6 +66,7 @@ class Store:
         """A new or existing run, for writing: refused when it was made with other settings or when another process
         writes to it, unless both said that they share it."""
         store = cls(folder)
+        store.shared = shared
         try:
             store.folder.mkdir(parents=True, exist_ok=True)
             present = [path.name for path in store.folder.iterdir() if path.name != "locks"]

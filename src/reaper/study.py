@@ -17,7 +17,8 @@ import torch
 from reaper import scales, version
 from reaper.checkpoints import Interval
 from reaper.conditions import CONDITIONS, Condition
-from reaper.engines.local import Listener, Means, default_workers, run_stages
+from reaper.engines import find_cluster, find_engine
+from reaper.engines.local import Listener, Means, default_workers
 from reaper.engines.stopping import listening
 from reaper.errors import Stopped, UserError
 from reaper.networks.q_network import SMALL
@@ -119,15 +120,17 @@ def unique_stages(chains: Many[Chain]) -> list[Stage]:
     return list({stage.digest: stage for chain in chains for stage in chain.stages}.values())
 
 
-def find_device(name: str) -> str:
-    """`auto` is the GPU where there is one."""
+def find_device(name: str, here: bool = True) -> str:
+    """`auto` is the GPU where there is one; what a cluster has only its engine can tell."""
     if name == "auto":
+        if not here:
+            return name
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         kind = torch.device(name).type
     except RuntimeError:
         raise UserError(f"unknown --device {name!r}; use auto, cpu or cuda") from None
-    if kind == "cuda" and not torch.cuda.is_available():
+    if here and kind == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda was asked for, but no CUDA device is available; use --device cpu")
     return name
 
@@ -175,8 +178,18 @@ def plan(
     overrides: Mapping[str, Any] | None = None,
     workers: int | None = None,
     checkpoint_every: str = "10m",
+    engine: str = "local",
+    address: str | None = None,
+    store: str | None = None,
+    gpus_per_stage: float | None = None,
 ) -> Plan:
-    """Checks everything that can be checked before any work is done or anything is written."""
+    """Checks everything that can be checked before any work is done or anything is written.
+
+    With `engine="ray"`, `address` names the cluster (none: one is started here), `store` says whether all nodes see the
+    output folder ("shared") or files are sent to them ("fetch"), and `workers` is how many stages share a machine like
+    this one: each asks for as many of its cores.
+    """
+    cluster = find_cluster(engine, address, store, gpus_per_stage)
     rows = [CONDITIONS[name] for name in conditions]
     if not rows:
         raise UserError("name at least one condition; `reaper conditions` lists them")
@@ -195,7 +208,8 @@ def plan(
     single = small or find_device(device).startswith("cuda")
     threads = 1 if single else max(1, len(os.sched_getaffinity(0)) // workers)
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
-    means = Means(find_device(device), workers, threads, Interval.parse(checkpoint_every))
+    device = find_device(device, here=cluster is None)
+    means = Means(device, workers, threads, Interval.parse(checkpoint_every), cluster)
     return Plan(chains, common, means, sequence.notices)
 
 
@@ -219,6 +233,10 @@ def _command(
 def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False) -> Store:
     """Runs what is missing and writes down which stages make up each run. With `share`, other processes may be at work
     on the same folder."""
+    cluster = plan.means.cluster
+    if share and cluster and cluster.store == "fetch":
+        raise UserError("with --store fetch the folder is this run's alone; leave out --share or use --store shared")
+    run_stages = find_engine("ray" if cluster else "local")
     check_room(plan.chains, Path(out), plan.means)
     store = Store.open_for(out, plan.common, share)
     with listening() as stop:

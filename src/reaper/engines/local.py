@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from reaper.checkpoints import Interval
+from reaper.engines import Cluster
 from reaper.engines.stopping import Stop, listen_as_worker
 from reaper.errors import ReaperError, Stopped
 from reaper.progress import Event, Progress
@@ -36,6 +37,7 @@ class Means:
     workers: int = 1
     threads: int = 1
     every: Interval = field(default_factory=Interval)
+    cluster: Cluster | None = None  # None: this machine
 
 
 def heights(stages: Sequence[Stage]) -> dict[str, int]:
@@ -175,7 +177,7 @@ def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
                 try:
                     board.finished(stage) if future.result() else board.put_back(stage)
                 except (ReaperError, BrokenProcessPool) as error:
-                    failure = _worse(failure, error)
+                    failure = worse(failure, error)
             if stop() and not failure:
                 failure = Stopped("stopped")
             if failure:
@@ -190,7 +192,7 @@ def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-def _worse(old: ReaperError | None, new: Exception) -> ReaperError:
+def worse(old: ReaperError | None, new: Exception) -> ReaperError:
     """What to tell the user: the first cause, and not the stops that followed from it."""
     if old is not None and not isinstance(old, Stopped):
         return old

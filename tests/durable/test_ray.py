@@ -1,0 +1,186 @@
+"""The Ray engine: the same bytes as the local engine, also when a node dies in the middle of a stage."""
+
+import sys
+from collections import Counter
+
+import pytest
+from conftest import TINY, run_tiny
+
+from reaper.cli import main
+from reaper.conditions import MAIN
+from reaper.errors import Stopped, UserError
+from reaper.store import Store
+from reaper.study import carry_out, plan
+
+# Long enough for a node to be killed in the middle of a stage that has left checkpoints.
+LONGER = {"short-term.observed-frames": 960, "long-term.observed-frames": 480}
+
+SHORTER = {
+    "short-term.observed-frames": 80,
+    "long-term.observed-frames": 80,
+    "generator.steps": 2,
+    "generator.pseudo-items": 12,
+    "rehearsal.items": 12,
+    "evaluation.games": 1,
+}
+
+
+def artefacts(out):
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for folder in ("stages", "runs")
+        for path in sorted((out / folder).rglob("*"))
+        if path.is_file() and path.name != "made.json"
+    }
+
+
+def tiny_plan(conditions, tasks, seeds=(0,), overrides=None, **options):
+    overrides = {**TINY, **(overrides or {})}
+    return plan(
+        conditions, tasks, seeds, device="cpu", overrides=overrides, workers=2, checkpoint_every="24", **options
+    )
+
+
+class Events(list):
+    """A listener that counts."""
+
+    def __call__(self, stage, event):
+        self.append((stage, event))
+
+    def kinds(self, name):
+        return Counter(stage.kind for stage, event in self if event.get("event") == name)
+
+    def in_the_middle_of(self, kind):
+        return any(stage.kind == kind and 0 < event.get("done", 0) < event["total"] for stage, event in self)
+
+    def texts(self):
+        return [event["text"] for _, event in self if event.get("event") == "remark"]
+
+
+@pytest.fixture
+def cluster():
+    """Two nodes of one core on this machine; the driver is on the first."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    size = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    cluster.second = cluster.add_node(**size)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+class KillingANode(Events):
+    """Kills the second node once, while a stage that has a checkpoint runs there."""
+
+    def __init__(self, cluster, out):
+        self.cluster, self.out, self.there, self.killed = cluster, out, set(), None
+
+    def __call__(self, stage, event):
+        super().__call__(stage, event)
+        if event.get("event") == "started" and event["node"] == self.cluster.second.node_id:
+            self.there.add(stage.digest)
+        running = stage.digest in self.there and not Store(self.out).has(stage.digest)
+        if running and not self.killed and list(self.out.glob(f"unfinished/{stage.digest}/[0-9]*")):
+            self.killed = stage.title
+            self.cluster.remove_node(self.cluster.second, allow_graceful=False)
+
+
+def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
+    conditions, tasks = ["RePR", "no-reh"], "catch,dodge"
+    carry_out(tiny_plan(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
+    listen = KillingANode(cluster, tmp_path / "ray")
+    study = tiny_plan(conditions, tasks, overrides=LONGER, engine="ray", address=cluster.address)
+    carry_out(study, tmp_path / "ray", listen)
+    assert listen.killed
+    assert any("its worker was lost" in text for text in listen.texts())
+    expected, found = artefacts(tmp_path / "local"), artefacts(tmp_path / "ray")
+    assert set(expected) == set(found)
+    assert [name for name in expected if expected[name] != found[name]] == []
+    assert listen.kinds("started") == listen.kinds("finished") == Counter(stage.kind for stage in study.stages)
+
+
+@pytest.mark.long
+def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkeypatch):
+    """Teachers are trained once for all conditions; a stopped study brings its checkpoints home and goes on."""
+    tasks, long_enough_to_be_stopped = "catch,dodge,frog", {"short-term.observed-frames": 2400}
+    local = tiny_plan(MAIN, tasks, (0, 1), long_enough_to_be_stopped)
+    carry_out(local, tmp_path / "local", lambda stage, event: None)
+    study = tiny_plan(
+        MAIN, tasks, (0, 1), long_enough_to_be_stopped, engine="ray", address=cluster.address, store="fetch"
+    )
+    listen, out = Events(), tmp_path / "ray"
+    monkeypatch.setattr("reaper.engines.stopping.Stop.__call__", lambda stop: listen.in_the_middle_of("short-term"))
+    with pytest.raises(Stopped):
+        carry_out(study, out, listen)
+    monkeypatch.undo()
+    assert list(out.glob("unfinished/*/[0-9]*/manifest.json"))
+    carry_out(study, out, listen)
+    assert listen.kinds("finished")["short-term"] == 3 * 2
+    assert listen.kinds("finished") == Counter(stage.kind for stage in study.stages)
+    assert artefacts(tmp_path / "local") == artefacts(out)
+    assert not list(out.glob("unfinished/*/*"))
+
+
+@pytest.mark.long
+def test_the_local_engine_trains_each_teacher_once(tmp_path):
+    listen = Events()
+    smaller = {**TINY, **SHORTER}
+    carry_out(plan(MAIN, "arcade-3", (0, 1), device="cpu", overrides=smaller, workers=2), tmp_path / "run", listen)
+    assert listen.kinds("started")["short-term"] == 3 * 2
+
+
+# -- without Ray
+
+
+def test_without_ray_its_pip_command_is_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for name in [name for name in sys.modules if name.startswith("reaper.engines.ray")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["run", "RePR", "--engine", "ray", "--out", str(tmp_path / "run")]) == 2
+    error = capfd.readouterr().err.strip()
+    assert "pip install 'reaper-rl[ray]'" in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("--engine rya", "unknown engine 'rya'; did you mean 'ray'?"),
+        ("--address auto", "--address is for --engine ray"),
+        ("--store fetch", "--store is for --engine ray"),
+        ("--engine ray --store fetched", "did you mean 'fetch'?"),
+        ("--engine ray --gpus-per-stage 1.5", "--gpus-per-stage must be"),
+        ("--engine ray --address ray://here:1", "run reaper on a node of the cluster"),
+        ("--engine ray --store fetch --share", "leave out --share"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line(words, complaint, tmp_path, capfd):
+    assert main(["run", "RePR", "--out", str(tmp_path / "run"), *words.split()]) == 2
+    error = capfd.readouterr().err.strip()
+    assert complaint in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_cluster_at_the_address_is_one_line(tmp_path, capfd):
+    pytest.importorskip("ray")
+    words = ["run", "no-reh", "--tasks", "catch", "--engine", "ray", "--address", "127.0.0.1:1"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert "no Ray cluster at 127.0.0.1:1" in capfd.readouterr().err
+
+
+def test_a_worker_that_does_not_see_the_store_says_so(tmp_path):
+    pytest.importorskip("ray")
+    from reaper.checkpoints import Interval
+    from reaper.engines.ray_worker import Order, _open_shared
+    from reaper.stages import Stage
+
+    for name, header in (("nowhere", {}), ("other", {"settings": "others"})):
+        if header:
+            run_tiny(tmp_path / name, ["single"], tasks="catch")
+        order = Order(Stage({}, ""), "cpu", 1, Interval(), str(tmp_path / name), header, "", False)
+        with pytest.raises(UserError, match=r"does not see this run in .*--store fetch"):
+            _open_shared(order)
