@@ -68,10 +68,11 @@ def test_recorded_q_learning_on_small_frames(kernel_by_kernel):
 
 def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel):
     settings = with_overrides(PAPER, ATARI)
-    recorded, loss = taught(settings, "ALE/Boxing-v5", 320, compiles=True)
+    frames = 200  # ten updates: one differing action later, two runs have little in common
+    recorded, loss = taught(settings, "ALE/Boxing-v5", frames, compiles=True)
     kernel_by_kernel()
-    plain, plain_loss = taught(settings, "ALE/Boxing-v5", 320)
-    assert loss == pytest.approx(plain_loss, rel=1e-2)
+    plain, plain_loss = taught(settings, "ALE/Boxing-v5", frames)
+    assert loss == pytest.approx(plain_loss, rel=1e-3)
     torch.testing.assert_close(recorded, plain, rtol=1e-2, atol=1e-4)
 
 
@@ -80,7 +81,8 @@ def test_recorded_consolidation(name, kernel_by_kernel):
     settings = with_overrides(ARCADE, TINY)
 
     def consolidated():
-        teacher = ShortTerm(context(settings, "short-term", "catch"), find_task("catch")).learn()
+        # Not one teacher for both: a student that knows all has no gradient but rounding, and Adam steps on that.
+        teachers = {t: ShortTerm(context(settings, "short-term", t), find_task(t)).learn() for t in ("catch", "dodge")}
         condition, memory = CONDITIONS[name], None
         for tasks in (("catch",), ("catch", "dodge")):
             found = tuple(find_task(task) for task in tasks)
@@ -90,7 +92,7 @@ def test_recorded_consolidation(name, kernel_by_kernel):
                 condition.teaches,
                 condition.retention,
                 KNOWLEDGE[condition.knowledge](),
-                teacher,
+                teachers[tasks[-1]],
             )
             memory = consolidation.run(memory).memory
         return memory

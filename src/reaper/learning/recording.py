@@ -37,7 +37,7 @@ def recorded(work: Callable[[], object], changes: Parts | None = None) -> Callab
         changes.restore(before)
     graph = torch.cuda.CUDAGraph()
     for stream in changes.streams() if changes is not None else ():
-        graph.register_generator_state(stream)
+        graph.register_generator_state(stream.graphsafe_get_state())  # a plain generator with the same state
     with torch.cuda.graph(graph):
         work()
     if changes is not None:
