@@ -11,6 +11,7 @@ import torch
 
 from reaper.errors import UserError
 from reaper.networks.q_network import QNetwork
+from reaper.retention.pseudo_rehearsal import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ def working_bytes(chain: Chain) -> int:
 
 
 def checkpoint_bytes(chain: Chain) -> int:
-    """About what one checkpoint takes: replay, and weights and optimisers of agent and GAN."""
+    """About what one checkpoint takes: the replay, and weights and optimisers of the agent and of a GAN. What was
+    recalled is not in it: it is made again."""
     settings = chain.settings
-    return settings.play.replay_frames * (settings.frames.size**2 + 24) + 8 * memory_bytes(chain, 1)
+    networks = agent_bytes(chain) + PseudoRehearsal().kept_bytes(settings, chain.sequence.actions, 1)
+    return settings.play.replay_frames * (settings.frames.size**2 + 24) + 4 * networks
 
 
 def free_memory(device: str) -> int | None:
