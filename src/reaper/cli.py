@@ -129,6 +129,7 @@ def _run(conditions: Sequence[str], out: Path, console: Console, share: bool = F
 
 
 def _report(out: Path, console: Console, markdown: Path | None = None) -> None:
+    from reaper.files import write_whole
     from reaper.report.page import write_report
     from reaper.report.tables import for_markdown, for_terminal
     from reaper.results import read_results
@@ -140,8 +141,7 @@ def _report(out: Path, console: Console, markdown: Path | None = None) -> None:
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands)
     if markdown:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
-        markdown.write_text(for_markdown(store, commands))
+        write_whole(markdown, for_markdown(store, commands).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 
