@@ -22,7 +22,7 @@ from reaper.learning.adversarial import train_generator
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm, Teacher
-from reaper.memory.long_term import LongTermMemory
+from reaper.memory.portable import read_memory
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
 from reaper.retention import RETENTIONS
@@ -134,11 +134,6 @@ class Work:
 def read_teacher(artefact: Artefact) -> Teacher:
     values = artefact.document("values")
     return Teacher(artefact.tensors("agent"), values["mean"], values["deviation"])
-
-
-def read_memory(artefact: Artefact) -> LongTermMemory:
-    retained = artefact.tensors("retained") if artefact.has("retained.safetensors") else {}
-    return LongTermMemory(artefact.tensors("agent"), tuple(artefact.document("memory")["tasks"]), retained)
 
 
 def _short_term(work: Work) -> Result:

@@ -166,7 +166,11 @@ class Store:
     def stages(self) -> list[str]:
         """The digests of all finished stages."""
         folder = self.folder / "stages"
-        return sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) if folder.is_dir() else []
+        return sorted(p.name for p in folder.iterdir() if DIGEST.fullmatch(p.name)) if folder.is_dir() else []
+
+    def unfinished_stages(self) -> list[str]:
+        """The digests of stages that have checkpoints."""
+        return sorted(p.name for p in self.folder.glob("unfinished/*") if DIGEST.fullmatch(p.name))
 
     def write_stage(
         self,
