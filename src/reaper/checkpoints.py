@@ -118,6 +118,7 @@ class Shelf:
     def opened(self, number: int) -> Folder:
         """One checkpoint; its files are checked when they are read."""
         saved = Folder(self.folder / str(number))
+        saved.made()
         about = saved.manifest
         if (about.get("digest"), about.get("number")) != (self.digest, number):
             raise DamagedArtefact(saved.folder, "is the checkpoint of something else")

@@ -191,7 +191,7 @@ def _play(arguments: argparse.Namespace, console: Console) -> None:
         console.print(f"{task.title}, game {number + 1}: {score:g}", highlight=False)
 
 
-def _export(arguments: argparse.Namespace, console: Console) -> None:
+def _export(arguments: argparse.Namespace) -> None:
     from reaper.pack import export_run, export_weights
 
     wanted = {name: getattr(arguments, name) for name in ("condition", "seed", "sequence")}
@@ -203,16 +203,16 @@ def _export(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError(f"--{'half' if arguments.half else chosen[0]} goes with --what weights")
     else:
         about = export_run(arguments.out, arguments.file, arguments.overwrite)
-    console.print(f"{arguments.file}: {about}, {arguments.file.stat().st_size:,} bytes", highlight=False)
+    print(f"{arguments.file}: {about}, {arguments.file.stat().st_size:,} bytes")
 
 
-def _import(arguments: argparse.Namespace, console: Console) -> None:
+def _import(arguments: argparse.Namespace) -> None:
     from reaper.pack import import_pack
 
-    console.print(f"{arguments.out}: {import_pack(arguments.file, arguments.out)}", highlight=False)
+    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out)}")
 
 
-def _verify(arguments: argparse.Namespace, console: Console) -> int:
+def _verify(arguments: argparse.Namespace) -> int:
     from reaper.verify import set_aside, verify
 
     problems = verify(arguments.out)
@@ -291,11 +291,11 @@ def _dispatch(words: Sequence[str]) -> int:
         case "play":
             _play(arguments, console)
         case "export":
-            _export(arguments, console)
+            _export(arguments)
         case "import":
-            _import(arguments, console)
+            _import(arguments)
         case "verify":
-            return _verify(arguments, console)
+            return _verify(arguments)
         case "conditions":
             _conditions(arguments.json, console)
         case "tasks":

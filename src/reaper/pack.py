@@ -43,7 +43,13 @@ def export_run(out: Path, file: Path, overwrite: bool = False) -> str:
 
 def _add_stage(pack: PackWriter, store: Store, digest: str) -> bool:
     path = store.path_of(digest)
-    return _add_folder(pack, store, path, lambda: Artefact(path, digest), path.exists)
+    return _add_folder(pack, store, path, lambda: _whole_stage(path, digest), path.exists)
+
+
+def _whole_stage(path: Path, digest: str) -> Artefact:
+    artefact = Artefact(path, digest)
+    artefact.made()
+    return artefact
 
 
 def _add_checkpoints(pack: PackWriter, store: Store, digest: str) -> int:
@@ -68,7 +74,6 @@ def _add_folder(
     with ExitStack() as held:
         try:
             folder = opened()
-            folder.made()
             names = (MANIFEST, UNCHECKED, *folder.files)
             files = {name: held.enter_context((path / name).open("rb")) for name in names}
         except (DamagedArtefact, OSError) as error:

@@ -224,6 +224,7 @@ def _is_record_of(name: str, record: Mapping[str, Any]) -> bool:
             and all(isinstance(word, str) for word in words)
             and isinstance(record["seed"], int)
             and len(record["tasks"]) == len(record["titles"]) > 0
+            and all(len(record[role]) in (0, len(record["tasks"])) for role in STAGE_LISTS)
         )
     except (KeyError, TypeError):
         return False

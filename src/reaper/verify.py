@@ -17,13 +17,16 @@ from reaper.errors import DamagedArtefact, ReaperError, UserError
 from reaper.files import Lock, storing, sync
 from reaper.store import STAGE_LISTS, Store
 
-ROLES = {
-    "teachers": "teacher",
-    "generators": "short-term generator",
-    "memories": "long-term memory",
-    "evaluations": "evaluation",
-    "singles": "evaluation of a teacher",
+TITLES = {  # conditions of one seed share their teachers
+    "teachers": "teacher of {task} (seed {seed})",
+    "generators": "short-term generator of {task} (seed {seed})",
+    "memories": "long-term memory of {condition} after {task} (seed {seed})",
+    "evaluations": "evaluation of {condition} after {task} (seed {seed})",
+    "singles": "evaluation of the teacher of {task} (seed {seed})",
 }
+
+
+WRITTEN_AGAIN = "written again by the command of that run"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Problem:
     remedy: str
     damaged: bool = True  # False: a leftover that nobody reads
     harmless: bool = False  # nothing has to be made again
+    movable: bool = True  # False: something is missing, and what is there is whole
 
     def __str__(self) -> str:
         return f"{'harmless: ' if self.harmless else ''}{self.what}; {self.remedy}"
@@ -62,12 +66,19 @@ class Verifier:
         self.damage = {digest: error for digest in self.store.stages() if (error := self._damage(digest))}
 
     def problems(self) -> list[Problem]:
-        return [*self._header(), *self.broken_records, *self._stages(), *self._checkpoints(), *self._leftovers()]
+        return [
+            *self._header(),
+            *self.broken_records,
+            *self._strays(),
+            *self._stages(),
+            *self._checkpoints(),
+            *self._leftovers(),
+        ]
 
     def _header(self) -> Iterator[Problem]:
         try:
             _ = self.store.common
-        except DamagedArtefact as error:
+        except UserError as error:
             yield Problem(self.out / "reaper.json", _said(error), f"written again by {self._command()}")
 
     def _records(self) -> Iterator[Problem]:
@@ -75,8 +86,7 @@ class Verifier:
             try:
                 self.records.append(self.store.run(name))
             except DamagedArtefact as error:
-                remedy = "written again by the command of that run"
-                yield Problem(self.out / "runs" / f"{name}.json", _said(error), remedy)
+                yield Problem(self.out / "runs" / f"{name}.json", _said(error), WRITTEN_AGAIN)
 
     def _command(self) -> str:
         commands = sorted({origin.command for origin in self.origins.values()})
@@ -88,6 +98,13 @@ class Verifier:
         except ReaperError as error:
             return error if self.store.has(digest) else None  # set aside by someone else meanwhile
         return None
+
+    def _strays(self) -> Iterator[Problem]:
+        """Records are written before the first stage of a run, so stages without one have lost it."""
+        strays = [digest for digest in self.store.stages() if digest not in self.origins]
+        if strays and not self.broken_records:
+            what = f"{self.out / 'runs'} lacks a record: {len(strays)} stages belong to no run, such as {strays[0]}"
+            yield Problem(self.out / "runs", what, WRITTEN_AGAIN, movable=False)
 
     def _stages(self) -> Iterator[Problem]:
         for digest, error in self.damage.items():
@@ -103,7 +120,7 @@ class Verifier:
     def _remedy(self, digest: str) -> str:
         origin = self.origins.get(digest)
         if origin is None:
-            return "no run in this folder names it, so nothing needs it"
+            return "made again by the command of its run, whose record is missing"
         if not origin.parents:
             return f"{origin.title}: learnt again from scratch by {origin.command}"
         parents = " and ".join(f"{self._title(parent)} ({self._state(parent)})" for parent in origin.parents)
@@ -179,10 +196,10 @@ def _origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
                 "evaluations": at("memories", place),
                 "singles": at("teachers", place),
             }[role]
-            title = f"{ROLES[role]} {place + 1} ({record['tasks'][place]}) of {record['name']}"
-            yield digest, Origin(title, tuple(parents), command)
+            names = {"condition": record["condition"]["name"], "seed": record["seed"], "task": record["tasks"][place]}
+            yield digest, Origin(TITLES[role].format(**names), tuple(parents), command)
     if record["random"]:
-        yield record["random"], Origin(f"evaluation of random play of {record['name']}", (), command)
+        yield record["random"], Origin(f"evaluation of random play (seed {record['seed']})", (), command)
 
 
 def set_aside(out: Path, problems: list[Problem]) -> list[Path]:
@@ -194,7 +211,7 @@ def set_aside(out: Path, problems: list[Problem]) -> list[Path]:
     try:
         with storing(out / "damaged"):
             (out / "damaged").mkdir(exist_ok=True)
-            for path in dict.fromkeys(problem.path for problem in problems if problem.damaged):
+            for path in dict.fromkeys(problem.path for problem in problems if problem.damaged and problem.movable):
                 if path.exists():
                     moved.append(_move(path, out / "damaged" / path.relative_to(out)))
     finally:
