@@ -134,8 +134,8 @@ def _open_pack(path: Path, device: str) -> Agent:
         if pack.kind != "weights":
             raise UserError(f"{path} holds a whole run: `reaper import {path} OUT` first")
         folder = Path(near) / "memory"
-        pack.unpack(folder)
-        return open_agent(PortableMemory(folder), device)
+        with pack.unpacked(folder):
+            return open_agent(PortableMemory(folder), device)
 
 
 def _open_stage(artefact: Artefact, device: str) -> Agent:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -108,26 +107,17 @@ def export_weights(
 
 def import_pack(file: Path, out: Path) -> str:
     """Unpacks a run or a long-term memory; a sentence about what is there now. All of it is checked first."""
-    with Pack(file) as pack, _unpacked(pack, out) as folder:
-        if pack.kind == "weights":
-            return _move_memory(folder, out)
-        _check_run(folder)
-        return _merge(Store.open(folder), out)
-
-
-@contextmanager
-def _unpacked(pack: Pack, out: Path) -> Iterator[Path]:
-    """A hidden folder on the same disk as `out`, so that what is in it can be renamed into place."""
+    # A hidden folder on the same disk as `out`, so that what is in it can be renamed into place.
     home = out if out.is_mount() else out.absolute().parent
     folder = home / f".{out.absolute().name}.{os.getpid()}.part"
-    with storing(out):
-        home.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-    try:
-        pack.unpack(folder)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with Pack(file) as pack:
+        with storing(out):
+            home.mkdir(parents=True, exist_ok=True)
+        with pack.unpacked(folder):
+            if pack.kind == "weights":
+                return _move_memory(folder, out)
+            _check_run(folder)
+            return _merge(Store.open(folder), out)
 
 
 def _move_memory(folder: Path, out: Path) -> str:

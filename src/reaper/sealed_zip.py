@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from reaper.errors import UserError
+from reaper.errors import DamagedArtefact, UserError
 from reaper.files import sealed, storing, sync, unsealed
 
 INDEX = "reaper-pack.json"
@@ -121,14 +121,27 @@ class Pack:
         except OSError as error:
             raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
         except _BROKEN_ZIP:
-            raise self._refused("it is not a zip file, or not all of one") from None
+            raise self.refused("it is not a zip file, or not all of one") from None
         entries = self._entries()
         index = self._read_index(entries)
         self.kind: str = index["kind"]
         self.files: dict[str, dict[str, Any]] = index["files"]
         self._check_names(entries)
 
-    def _refused(self, why: str) -> UserError:
+    @contextmanager
+    def unpacked(self, folder: Path) -> Iterator[None]:
+        """Unpacks into a new folder and, while its contents are being looked at, tells of damage as the pack's own."""
+        try:
+            self._unpack(folder)
+            yield
+        except DamagedArtefact as error:
+            if not error.path.is_relative_to(folder):
+                raise
+            raise self.refused(f"{error.path.relative_to(folder)} {error.what}") from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def refused(self, why: str) -> UserError:
         return UserError(f"{self.path} is not a pack of reaper that can be trusted: {why}; nothing was unpacked")
 
     def _entries(self) -> dict[str, zipfile.ZipInfo]:
@@ -136,22 +149,22 @@ class Pack:
         for info in self._zipped.infolist():
             name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
             if name in entries:
-                raise self._refused(f"it holds {_shown(name)} twice")
+                raise self.refused(f"it holds {_shown(name)} twice")
             if kind not in (0, stat.S_IFREG) or info.is_dir():
-                raise self._refused(f"{_shown(name)} is not a plain file")
+                raise self.refused(f"{_shown(name)} is not a plain file")
             if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise self._refused(f"{_shown(name)} is packed in a way that packs never use")
+                raise self.refused(f"{_shown(name)} is packed in a way that packs never use")
             entries[name] = info
         return entries
 
     def _read_index(self, entries: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
         if INDEX not in entries:
-            raise self._refused("it has no index")
+            raise self.refused("it has no index")
         if entries[INDEX].file_size > LARGEST_INDEX:
-            raise self._refused("its index is too large")
+            raise self.refused("its index is too large")
         index = unsealed(b"".join(self._chunks(INDEX, entries[INDEX].file_size)))
         if index is None:
-            raise self._refused("its index is not as it was written")
+            raise self.refused("its index is not as it was written")
         if index.get("format") != PACK_FORMAT:
             raise UserError(
                 f"{self.path} was packed by an incompatible version (format {str(index.get('format'))[:20]}, this one "
@@ -159,28 +172,30 @@ class Pack:
             )
         files = index.get("files")
         if index.get("kind") not in _NAMES or not isinstance(files, dict) or not all(map(_is_entry, files.values())):
-            raise self._refused("its index is not one that packs have")
+            raise self.refused("its index is not one that packs have")
         return index
 
     def _check_names(self, entries: dict[str, zipfile.ZipInfo]) -> None:
         for name in (*self.files, *entries):
             if name != INDEX and not _NAMES[self.kind].fullmatch(name):
-                raise self._refused(f"{_shown(name)} is not a name that a run gives its files")
+                raise self.refused(f"{_shown(name)} is not a name that a run gives its files")
             if (name in self.files) != (name in entries and name != INDEX):
-                raise self._refused(f"{_shown(name)} is in its index or in the pack, but not in both")
+                raise self.refused(f"{_shown(name)} is in its index or in the pack, but not in both")
         for name, entry in self.files.items():
             if entries[name].file_size != entry["bytes"]:
-                raise self._refused(f"{_shown(name)} has not the size that its index says")
+                raise self.refused(f"{_shown(name)} has not the size that its index says")
 
     @property
     def bytes(self) -> int:
         return sum(entry["bytes"] for entry in self.files.values())
 
-    def unpack(self, folder: Path) -> None:
+    def _unpack(self, folder: Path) -> None:
         """Every file, each held against its size and checksum and synced; `folder` must be new."""
         free = shutil.disk_usage(folder.parent).free
         if self.bytes > free:
             raise UserError(f"{self.path} takes {self.bytes:,} bytes unpacked and {free:,} are free; make room")
+        with storing(folder):
+            folder.mkdir()
         for name, entry in self.files.items():
             self._unpack_file(name, entry, folder / name)
         for path in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
@@ -198,7 +213,7 @@ class Pack:
                 file.flush()
                 os.fsync(file.fileno())
         if digest.hexdigest() != entry["sha256"]:
-            raise self._refused(f"{_shown(name)} does not match its checksum")
+            raise self.refused(f"{_shown(name)} does not match its checksum")
 
     def _chunks(self, name: str, size: int) -> Iterator[bytes]:
         """Never more than `size` bytes, whatever the zip file claims."""
@@ -211,9 +226,9 @@ class Pack:
                         break
                     yield chunk
         except (*_BROKEN_ZIP, OSError):
-            raise self._refused(f"{_shown(name)} cannot be unpacked") from None
+            raise self.refused(f"{_shown(name)} cannot be unpacked") from None
         if left:
-            raise self._refused(f"{_shown(name)} has not the size that its index says")
+            raise self.refused(f"{_shown(name)} has not the size that its index says")
 
     def close(self) -> None:
         self._zipped.close()

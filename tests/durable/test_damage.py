@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from conftest import run_words
+from conftest import run_tiny, run_words
 from ruins import DAMAGES, command, contents, flipped, refused, results, seeded
 
 from reaper.cli import main
@@ -151,7 +151,7 @@ def test_damaged_checkpoints_are_never_gone_on_from(half_finished, tmp_path, dam
             (folder / name).write_bytes(data)
 
 
-def test_a_run_goes_on_from_an_older_checkpoint(half_finished, tmp_path, capfd):
+def test_a_run_goes_on_from_an_older_checkpoint(half_finished, tmp_path):
     """And, once both are set aside, from the start of the stage: with the same bytes each time."""
     ends = []
     for spoilt in ([], [1], [0, 1]):
@@ -162,7 +162,7 @@ def test_a_run_goes_on_from_an_older_checkpoint(half_finished, tmp_path, capfd):
         if len(spoilt) == 2:
             assert main(["verify", str(out), "--set-aside"]) == 1
             assert len(contents(out / "damaged")) == 8
-        assert command(capfd, *run_words(out, "RePR", tasks="catch,dodge", every="24"))[0] == 0
+        run_tiny(out, ["RePR"], "catch,dodge", checkpoint_every="24")
         assert not list(out.glob("unfinished/*"))
         ends.append(results(out))
     assert ends[0] == ends[1] == ends[2]

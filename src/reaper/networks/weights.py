@@ -24,7 +24,7 @@ def with_weights(build: Callable[[], Network], weights: Mapping[str, torch.Tenso
     given = _described(weights)
     for name in sorted({*expected, *given}):
         if given.get(name) != expected.get(name):
-            found, wanted = given.get(name, "missing"), expected.get(name, "unknown")
+            found, wanted = given.get(name, "missing"), expected.get(name, "nothing")
             raise UserError(f"the weights of the {what} are of another network: {name[:80]} is {found}, not {wanted}")
     network = build()
     network.load_state_dict(dict(weights), strict=False)  # the count of batches seen is not kept
