@@ -7,6 +7,7 @@ import difflib
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -310,7 +311,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(sys.argv[1:] if words is None else words)
     except ReaperError as error:
-        print(f"reaper: {error}", file=sys.stderr)
+        with suppress(OSError):  # a full disk may hold the log as well; the exit code still tells
+            print(f"reaper: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("reaper: stopped at once; the same command goes on from the last checkpoint", file=sys.stderr)

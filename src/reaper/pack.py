@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -92,13 +92,17 @@ def export_weights(
     """Packs one long-term memory, chosen as for `reaper play`; a sentence about what went in."""
     store = Store.open(out)
     record, digest = choose_memory(store, wanted, after_task)
-    with new_pack(file, "weights", overwrite) as pack, tempfile.TemporaryDirectory(dir=file.parent, prefix=".") as near:
-        folder = Path(near) / "memory"
-        write_portable(folder, store.stage(digest), record, half)
-        for path in sorted(folder.iterdir()):
-            with path.open("rb") as source:
-                pack.add(path.name, source)
-        title = PortableMemory(folder).manifest["title"]
+    artefact = store.stage(digest)
+    folder = file.with_name(f".{file.name}.memory.{os.getpid()}.part")
+    with new_pack(file, "weights", overwrite) as pack:
+        try:
+            write_portable(folder, artefact, record, half)
+            for path in sorted(folder.iterdir()):
+                with path.open("rb") as source:
+                    pack.add(path.name, source)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    title = artefact.manifest.get("title", digest)
     return f"the long-term memory of {title}, {'half' if half else 'full'} precision"
 
 

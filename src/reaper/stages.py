@@ -217,9 +217,11 @@ def run_stage(
             keeper = Keeper(Shelf(store.unfinished(stage.digest), stage.digest), every, stop, progress.remark)
             _run(stage, Work(stage.spec, store, device, progress, keeper))
     finally:
-        if keeper:
-            keeper.close()
-        lock.release(remove=True)
+        try:
+            if keeper:
+                keeper.close()  # raises what its writer met
+        finally:
+            lock.release(remove=True)
     return True
 
 

@@ -160,6 +160,7 @@ class Store:
 
     def stage(self, digest: str) -> Artefact:
         if not self.has(digest):
+            self.check_present()
             raise UserError(f"stage {digest} is not in {self.folder}: the run is not finished")
         return Artefact(self.path_of(digest), digest)
 
