@@ -382,7 +382,7 @@ def test_something_else_than_a_pack_is_refused(pack, tmp_path, capfd, what):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [30, pytest.param(600, marks=pytest.mark.long)])
 def test_a_spoilt_pack_is_refused_or_means_the_same(pack, two_seeds, tmp_path, count):
     """A byte changed anywhere: nothing but our own errors, and never another content."""
     whole, chance, refusals = pack.read_bytes(), random.Random(1), 0
