@@ -1,8 +1,13 @@
 """One thread for every test: two test processes share two cores, and results must not depend on the thread count."""
 
+import os
+import signal
+
 import pytest
 import torch
 
+from reaper.checkpoints import Shelf
+from reaper.errors import Stopped
 from reaper.study import carry_out, plan
 
 torch.set_num_threads(1)
@@ -42,4 +47,38 @@ def tiny_run(tmp_path_factory):
     """A finished shrunk run of RePR and no-reh, not to be written to."""
     folder = tmp_path_factory.mktemp("tiny") / "run"
     run_tiny(folder, ["RePR", "no-reh"])
+    return folder
+
+
+def run_words(out, *conditions, tasks="catch", seeds=(0,), every="10m"):
+    """The same study as `run_tiny`, as it is typed."""
+    settings = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
+    words = ["run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds), "--out", str(out), "--device", "cpu"]
+    return [*words, "--workers", "1", "--checkpoint-every", every, *settings]
+
+
+@pytest.fixture(scope="session")
+def two_seeds(tmp_path_factory):
+    """A finished run that has a stage of every kind, with two seeds; whoever changes a file puts it back."""
+    folder = tmp_path_factory.mktemp("two") / "run"
+    run_tiny(folder, ["DGDMN"], "catch", seeds=(0, 1))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def half_finished(tmp_path_factory):
+    """A run that was asked to stop in its second long-term memory, with two checkpoints; not to be written to."""
+    folder = tmp_path_factory.mktemp("half") / "run"
+    study = plan(["RePR"], "catch,dodge", device="cpu", overrides=TINY, workers=1, checkpoint_every="24")
+    written, second = Shelf.write, study.chains[0].memories[1].digest
+
+    def write_and_stop(self, tensors, others):
+        written(self, tensors, others)
+        if self.digest == second and len(self.numbers()) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shelf, "write", write_and_stop)
+        with pytest.raises(Stopped):
+            carry_out(study, folder, lambda stage, event: None)
     return folder

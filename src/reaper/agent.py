@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy as np
 import torch
 
 from reaper.errors import UserError
+from reaper.files import MANIFEST, Folder
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
 from reaper.memory.long_term import LongTermMemory
+from reaper.memory.portable import KIND, PortableMemory, read_memory
 from reaper.paper.settings import Settings
-from reaper.scales import as_dict, from_dict
-from reaper.stages import read_memory
+from reaper.scales import as_dict, check, from_dict
+from reaper.sealed_zip import Pack
 from reaper.store import Artefact, Store
 from reaper.tasks.sequence import find_task, match_task
 
@@ -80,28 +83,38 @@ def load(
     after_task: int | None = None,
     device: str = "cpu",
 ) -> Agent:
-    """The agent of a run (an output folder) or of one long-term memory (a stage's folder).
+    """The agent of a run (an output folder) or of one long-term memory (a stage's folder, an imported memory, or the
+    file it was exported to).
 
     Where a folder holds several runs, `condition`, `seed` and `sequence` choose one; `after_task` counts from one and
     chooses an earlier long-term memory than the last.
     """
     path = Path(path)
-    if (path / "manifest.json").is_file():
-        return _open(Artefact(path), device)
+    if path.is_file():
+        return _open_pack(path, device)
+    if (path / MANIFEST).is_file():
+        exported = Folder(path).manifest.get("kind") == KIND
+        return open_agent(PortableMemory(path), device) if exported else _open_stage(Artefact(path), device)
     store = Store.open(path)
-    wanted = {"condition": condition, "seed": seed, "sequence": sequence}
+    _, digest = choose_memory(store, {"condition": condition, "seed": seed, "sequence": sequence}, after_task)
+    return _open_stage(store.stage(digest), device)
+
+
+def choose_memory(store: Store, wanted: dict[str, Any], after_task: int | None) -> tuple[dict[str, Any], str]:
+    """The record of the one run that is `wanted`, and the digest of its memory after so many tasks."""
     runs = [run for run in store.runs() if run["memories"] and _matches(run, wanted)]
     if not runs:
-        raise UserError(f"{path} holds no run with {_named(wanted)}; it has {_names(store)}")
-    if len(runs) > 1 and not (condition and len({(r["condition"]["name"], r["sequence"]) for r in runs}) == 1):
+        raise UserError(f"{store.folder} holds no run with {_named(wanted)}; it has {_names(store)}")
+    chosen = {(run["condition"]["name"], run["sequence"]) for run in runs}
+    if len(runs) > 1 and not (wanted.get("condition") and len(chosen) == 1):
         raise UserError(
-            f"{path} holds several runs; choose one with a condition, a seed or a sequence: {_names(store)}"
+            f"{store.folder} holds several runs; choose one with a condition, a seed or a sequence: {_names(store)}"
         )
     memories = runs[0]["memories"]
     number = len(memories) if after_task is None else after_task
     if not 1 <= number <= len(memories):
         raise UserError(f"after which task must be 1 to {len(memories)}, not {after_task}")
-    return _open(store.stage(memories[number - 1]), device)
+    return runs[0], memories[number - 1]
 
 
 def _matches(run: dict[str, Any], wanted: dict[str, Any]) -> bool:
@@ -117,11 +130,34 @@ def _names(store: Store) -> str:
     return ", ".join(run["name"] for run in store.runs()) or "none"
 
 
-def _open(artefact: Artefact, device: str) -> Agent:
-    spec = artefact.manifest.get("spec", {})
-    if spec.get("kind") != "consolidate":
+def _open_pack(path: Path, device: str) -> Agent:
+    with Pack(path) as pack, tempfile.TemporaryDirectory() as near:
+        if pack.kind != "weights":
+            raise UserError(f"{path} holds a whole run: `reaper import {path} OUT` first")
+        folder = Path(near) / "memory"
+        with pack.unpacked(folder):
+            return open_agent(PortableMemory(folder), device)
+
+
+def _open_stage(artefact: Artefact, device: str) -> Agent:
+    if artefact.manifest["spec"].get("kind") != "consolidate":
         raise UserError(
             f"{artefact.folder} holds no long-term memory but {artefact.manifest.get('title', 'something else')}"
         )
-    settings = from_dict({**as_dict(Settings()), **spec["settings"]})
-    return Agent(read_memory(artefact), settings, spec["actions"], device)
+    return _agent(read_memory(artefact), artefact.manifest["spec"], device)
+
+
+def open_agent(memory: PortableMemory, device: str = "cpu") -> Agent:
+    return _agent(memory.read(), memory.spec, device)
+
+
+def _agent(memory: LongTermMemory, spec: Mapping[str, Any], device: str) -> Agent:
+    actions, given = spec.get("actions"), spec.get("settings")
+    if type(actions) is not int or actions < 1 or not isinstance(given, dict):
+        raise UserError("this long-term memory does not say for how many actions and with which settings it was made")
+    settings = from_dict({**as_dict(Settings()), **given})
+    check(settings)
+    agent = Agent(memory, settings, actions, device)
+    if generator := memory.part("generator"):
+        agent.context.generator(generator)  # a memory whose generator is another network's is refused as a whole
+    return agent

@@ -125,13 +125,19 @@ class Shelf:
         found = self.folder.glob("[0-9]*") if self.folder.is_dir() else ()
         return sorted(int(path.name) for path in found if path.name.isdigit())
 
-    def read(self, number: int) -> State:
+    def opened(self, number: int) -> Folder:
+        """One checkpoint; its files are checked when they are read."""
         saved = Folder(self.folder / str(number))
+        saved.made()
         about = saved.manifest
         if (about.get("digest"), about.get("number")) != (self.digest, number):
-            raise DamagedArtefact(f"{saved.folder} is the checkpoint of something else")
+            raise DamagedArtefact(saved.folder, "is the checkpoint of something else")
         if about.get("format") != CHECKPOINT_FORMAT:
             raise UserError(f"{saved.folder} was written by an incompatible version; delete it to start its stage anew")
+        return saved
+
+    def read(self, number: int) -> State:
+        saved = self.opened(number)
         return unflatten({**saved.tensors("tensors"), **saved.document("others")})
 
     def newest(self) -> tuple[State, str]:
@@ -143,7 +149,7 @@ class Shelf:
             except DamagedArtefact as error:
                 remark = f"passed over a damaged checkpoint: {error}"
         if numbers:
-            raise DamagedArtefact(f"no checkpoint in {self.folder} is whole; delete it to start this stage anew")
+            raise DamagedArtefact(self.folder, "holds no checkpoint that is whole")
         return {}, ""
 
     def write(self, tensors: Mapping[str, torch.Tensor], others: Mapping[str, Any]) -> None:

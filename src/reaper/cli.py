@@ -1,4 +1,4 @@
-"""The command line: `reaper demo | run | report | play | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | report | play | export | import | verify | conditions | tasks | equations`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import difflib
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -68,14 +69,13 @@ def build_parser() -> Parser:
     report.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as a Markdown page")
 
     play = commands.add_parser("play", help="let a trained agent play, and film it")
-    play.add_argument("path", type=Path, metavar="PATH", help="output folder of a run, or one long-term memory in it")
+    play.add_argument("path", type=Path, metavar="PATH", help="output folder of a run, or one long-term memory")
     play.add_argument("--task", required=True, help="which of its tasks")
-    play.add_argument("--condition", help="which condition, where the folder holds several")
-    play.add_argument("--seed", type=int, help="which seed, where the folder holds several")
-    play.add_argument("--sequence", help="which sequence of tasks, where the folder holds several")
-    play.add_argument("--after-task", type=int, metavar="N", help="the agent after its N-th task instead of the last")
+    _add_choice(play)
     play.add_argument("--games", type=int, default=3, help="how many whole games (default: %(default)s)")
     play.add_argument("--video", type=Path, metavar="FILE", help="film the first game: a .gif or .mp4 file")
+
+    _add_moving(commands)
 
     for name, about in (
         ("conditions", "every condition and its four axes"),
@@ -84,6 +84,33 @@ def build_parser() -> Parser:
     ):
         commands.add_parser(name, help=about).add_argument("--json", action="store_true", help="machine-readable")
     return parser
+
+
+def _add_choice(parser: Parser) -> None:
+    """Which long-term memory of an output folder is meant."""
+    parser.add_argument("--condition", help="which condition, where the folder holds several")
+    parser.add_argument("--seed", type=int, help="which seed, where the folder holds several")
+    parser.add_argument("--sequence", help="which sequence of tasks, where the folder holds several")
+    parser.add_argument("--after-task", type=int, metavar="N", help="the agent after its N-th task instead of the last")
+
+
+def _add_moving(commands: Any) -> None:
+    export = commands.add_parser("export", help="pack a run, or one long-term memory of it, into one file")
+    export.add_argument("out", type=Path, metavar="OUT", help="output folder of a run, finished or not")
+    export.add_argument("file", type=Path, metavar="FILE", help="the pack to write")
+    export.add_argument("--what", choices=("run", "weights"), default="run", help="all of it, or one long-term memory")
+    export.add_argument("--half", action="store_true", help="weights in half precision: half the size")
+    export.add_argument("--overwrite", action="store_true", help="replace FILE if it is there")
+    _add_choice(export)
+
+    importing = commands.add_parser("import", help="unpack what `reaper export` packed; all of it is checked first")
+    importing.add_argument("file", type=Path, metavar="FILE", help="a pack")
+    importing.add_argument("out", type=Path, metavar="OUT", help="a new folder, or a run to add the pack's stages to")
+
+    verify = commands.add_parser("verify", help="check every file of a run, and say how damage is made good")
+    verify.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
+    verify.add_argument("--json", action="store_true", help="machine-readable")
+    verify.add_argument("--set-aside", action="store_true", help="move what is damaged to OUT/damaged")
 
 
 def _settings_help() -> str:
@@ -139,6 +166,7 @@ def _run(conditions: Sequence[str], out: Path, console: Console, share: bool = F
 
 
 def _report(out: Path, console: Console, markdown: Path | None = None) -> None:
+    from reaper.files import write_whole
     from reaper.report.page import write_report
     from reaper.report.tables import for_markdown, for_terminal
     from reaper.results import read_results
@@ -150,8 +178,7 @@ def _report(out: Path, console: Console, markdown: Path | None = None) -> None:
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands)
     if markdown:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
-        markdown.write_text(for_markdown(store, commands))
+        write_whole(markdown, for_markdown(store, commands).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 
@@ -173,6 +200,43 @@ def _play(arguments: argparse.Namespace, console: Console) -> None:
         else:
             *_, (_, score) = game
         console.print(f"{task.title}, game {number + 1}: {score:g}", highlight=False)
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from reaper.pack import export_run, export_weights
+
+    wanted = {name: getattr(arguments, name) for name in ("condition", "seed", "sequence")}
+    chosen = [name for name, value in {**wanted, "after-task": arguments.after_task}.items() if value is not None]
+    if arguments.what == "weights":
+        words = (arguments.out, arguments.file, wanted, arguments.after_task, arguments.half, arguments.overwrite)
+        about = export_weights(*words)
+    elif arguments.half or chosen:
+        raise UserError(f"--{'half' if arguments.half else chosen[0]} goes with --what weights")
+    else:
+        about = export_run(arguments.out, arguments.file, arguments.overwrite)
+    print(f"{arguments.file}: {about}, {arguments.file.stat().st_size:,} bytes")
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    from reaper.pack import import_pack
+
+    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out)}")
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from reaper.verify import set_aside, verify
+
+    problems = verify(arguments.out)
+    moved = set_aside(arguments.out, problems) if arguments.set_aside else []
+    damaged = sum(problem.damaged for problem in problems)
+    if arguments.json:
+        rows = [{**vars(problem), "path": str(problem.path)} for problem in problems]
+        print(json.dumps({"problems": rows, "set_aside": [str(path) for path in moved]}, indent=1))
+        return min(damaged, 1)
+    for line in (*map(str, problems), *(f"set aside: {path}" for path in moved)):
+        print(line)
+    print(f"{arguments.out}: {f'{damaged} damaged' if damaged else 'whole'}")
+    return min(damaged, 1)
 
 
 def _conditions(as_json: bool, console: Console) -> None:
@@ -218,7 +282,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _dispatch(words: Sequence[str]) -> None:
+def _dispatch(words: Sequence[str]) -> int:
     parser = build_parser()
     arguments, extra = parser.parse_known_args(words)
     overrides = _overrides(extra, parser, arguments.command)
@@ -238,21 +302,28 @@ def _dispatch(words: Sequence[str]) -> None:
             _report(arguments.out, console, arguments.markdown)
         case "play":
             _play(arguments, console)
+        case "export":
+            _export(arguments)
+        case "import":
+            _import(arguments)
+        case "verify":
+            return _verify(arguments)
         case "conditions":
             _conditions(arguments.json, console)
         case "tasks":
             _tasks(arguments.json, console)
         case "equations":
             _equations(arguments.json, console)
+    return 0
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs a command; what a user can cause is one line on standard error and an exit code of its own (errors.py)."""
     try:
-        _dispatch(sys.argv[1:] if words is None else words)
-        return 0
+        return _dispatch(sys.argv[1:] if words is None else words)
     except ReaperError as error:
-        print(f"reaper: {error}", file=sys.stderr)
+        with suppress(OSError):  # a full disk may hold the log as well; the exit code still tells
+            print(f"reaper: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("reaper: stopped at once; the same command goes on from the last checkpoint", file=sys.stderr)

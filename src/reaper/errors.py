@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class ReaperError(Exception):
@@ -20,7 +21,14 @@ class UserError(ReaperError):
 
 
 class DamagedArtefact(UserError):
-    """A file that does not match the checksum it was written with."""
+    """A file or folder that is not as it was written: where, and what is wrong with it."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(path, what)
+        self.path, self.what = path, what
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.what}; `reaper verify` on its run says what is damaged and how it is made again"
 
 
 class Diverged(ReaperError):

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from reaper.errors import DamagedArtefact, StorageFailed, UserError
 
 MANIFEST = "manifest.json"
 UNCHECKED = "made.json"  # sealed by itself: it says when and where, so it differs between two equal runs
+FILE_NAME = re.compile(r"[a-z_]+\.(json|safetensors)")  # of everything in a folder that `write_folder` made
 LARGEST_HEADER = 16 << 20  # bytes; what describes the tensors of a file is a few kilobytes
 
 
@@ -50,7 +52,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
-        raise DamagedArtefact(f"{path} cannot be read as JSON; `reaper verify` says what is damaged") from None
+        raise DamagedArtefact(path, "cannot be read as JSON") from None
 
 
 def sealed(value: Mapping[str, Any]) -> bytes:
@@ -59,16 +61,25 @@ def sealed(value: Mapping[str, Any]) -> bytes:
     return (json.dumps({**value, "seal": seal}, indent=1, sort_keys=True) + "\n").encode()
 
 
+def unsealed(data: bytes) -> dict[str, Any] | None:
+    """The object without its seal; None for anything but exactly what was written."""
+    try:
+        value = json.loads(data)
+        if isinstance(value, dict) and value.pop("seal", None) and data == sealed(value):
+            return value
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
 def read_sealed(path: Path) -> dict[str, Any]:
-    """The object without its seal; anything but exactly what was written is damage."""
-    value = read_json(path)
-    if isinstance(value, dict) and value.pop("seal", None):
-        try:
-            if path.read_bytes() == sealed(value):
-                return value
-        except OSError:
-            pass
-    raise DamagedArtefact(f"{path} is not as it was written; `reaper verify` says what is damaged")
+    try:
+        value = unsealed(path.read_bytes())
+    except OSError as error:
+        raise DamagedArtefact(path, f"cannot be read ({error.strerror})") from None
+    if value is None:
+        raise DamagedArtefact(path, "is not as it was written")
+    return value
 
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
@@ -120,7 +131,8 @@ def appearing(folder: Path) -> Iterator[Path]:
     building = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     with storing(folder):
         shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
+        folder.parent.mkdir(exist_ok=True)  # and not its parents: an output folder that is gone stays gone
+        building.mkdir()
         try:
             yield building
             for path in (*building.iterdir(), building):
@@ -158,6 +170,8 @@ class Folder:
         self.folder = folder
         self.manifest: dict[str, Any] = read_sealed(folder / MANIFEST)
         self.files: dict[str, dict[str, Any]] = self.manifest.get("files", {})
+        if not isinstance(self.files, dict) or not all(_is_listed(*entry) for entry in self.files.items()):
+            raise DamagedArtefact(folder / MANIFEST, "lists files that no version writes")
 
     def checked(self, name: str) -> Path:
         path, entry = self.folder / name, self.files.get(name)
@@ -166,9 +180,7 @@ class Folder:
         except OSError:
             whole = False
         if not whole:
-            raise DamagedArtefact(
-                f"{path} does not match its checksum; `reaper verify` says what can be made again, and from what"
-            )
+            raise DamagedArtefact(path, "does not match its checksum" if path.exists() else "is missing")
         return path
 
     def has(self, name: str) -> bool:
@@ -181,13 +193,17 @@ class Folder:
         return read_json(self.checked(f"{name}.json"))
 
     def made(self) -> dict[str, Any]:
-        path = self.folder / UNCHECKED
-        return read_sealed(path) if path.exists() else {}
+        return read_sealed(self.folder / UNCHECKED)
 
     def check(self) -> None:
         self.made()
         for name in self.files:
             self.checked(name)
+
+
+def _is_listed(name: str, entry: Any) -> bool:
+    """A plain name with a size and a checksum: a manifest may come from anywhere."""
+    return bool(FILE_NAME.fullmatch(name)) and isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys()
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
@@ -196,12 +212,12 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         with path.open("rb") as file:
             header = int.from_bytes(file.read(8), "little")
         if header > min(LARGEST_HEADER, path.stat().st_size):
-            raise DamagedArtefact(f"{path} is not a safetensors file: its header would have {header:,} bytes")
+            raise DamagedArtefact(path, f"is not a safetensors file (its header would have {header:,} bytes)")
         return load_file(path)
     except OSError as error:
-        raise DamagedArtefact(f"{path} cannot be read: {error.strerror or error}") from None
+        raise DamagedArtefact(path, f"cannot be read ({error.strerror or error})") from None
     except safetensors.SafetensorError as error:
-        raise DamagedArtefact(f"{path} is not a safetensors file: {error}") from None
+        raise DamagedArtefact(path, f"is not a safetensors file ({error})") from None
 
 
 # -- locks

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reaper import metrics
+from reaper.errors import DamagedArtefact
 from reaper.paper.settings import Settings
 from reaper.scales import from_dict
 from reaper.store import Store
@@ -71,7 +72,16 @@ class RunResult:
 
 def read_results(store: Store) -> list[RunResult]:
     """Every run in the folder, finished or not."""
-    return [_read_run(store, record) for record in store.runs()]
+    return [_checked_run(store, record) for record in store.runs()]
+
+
+def _checked_run(store: Store, record: dict[str, Any]) -> RunResult:
+    """A record and rows that do not fit together are whole files of different runs, or forged ones."""
+    try:
+        return _read_run(store, record)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        path = store.folder / "runs" / f"{record['name']}.json"
+        raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
 def _rows(store: Store, digest: str | None) -> list[dict[str, Any]]:

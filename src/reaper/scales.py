@@ -170,15 +170,18 @@ def as_dict(settings: Any) -> dict[str, Any]:
 def from_dict(values: Mapping[str, Any]) -> Settings:
     """The inverse of `as_dict`."""
 
-    def build(kind: Any, given: Any) -> Any:
+    def build(kind: Any, given: Any, name: str) -> Any:
         if not is_dataclass(kind):
+            if type(given) is not kind and not (kind is float and type(given) is int):
+                raise UserError(f"these settings are of another version: {name[1:]} is {str(given)[:40]!r}")
             return given
         hints = typing.get_type_hints(kind)
+        given = given if isinstance(given, Mapping) else {}
         return typing.cast(type, kind)(
-            **{f.name: build(hints[f.name], given[f.name]) for f in dataclasses.fields(kind)}
+            **{f.name: build(hints[f.name], given.get(f.name), f"{name}.{f.name}") for f in dataclasses.fields(kind)}
         )
 
-    return build(Settings, values)
+    return build(Settings, values, "")
 
 
 def differences(settings: Settings, base: Settings) -> dict[str, tuple[Any, Any]]:

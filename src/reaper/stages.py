@@ -23,7 +23,7 @@ from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm, Teacher
-from reaper.memory.long_term import LongTermMemory
+from reaper.memory.portable import read_memory
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
 from reaper.retention import RETENTIONS
@@ -138,11 +138,6 @@ def read_teacher(artefact: Artefact) -> Teacher:
     return Teacher(artefact.tensors("agent"), values["mean"], values["deviation"])
 
 
-def read_memory(artefact: Artefact) -> LongTermMemory:
-    retained = artefact.tensors("retained") if artefact.has("retained.safetensors") else {}
-    return LongTermMemory(artefact.tensors("agent"), tuple(artefact.document("memory")["tasks"]), retained)
-
-
 def _short_term(work: Work) -> Result:
     task = work.spec["task"]
     teacher = ShortTerm(work.context(task), find_task(task)).learn()
@@ -224,9 +219,11 @@ def run_stage(
             keeper = Keeper(Shelf(store.unfinished(stage.digest), stage.digest), every, stop, progress.remark)
             _run(stage, Work(stage.spec, store, device, progress, keeper))
     finally:
-        if keeper:
-            keeper.close()
-        lock.release(remove=True)
+        try:
+            if keeper:
+                keeper.close()  # raises what its writer met
+        finally:
+            lock.release(remove=True)
     return True
 
 

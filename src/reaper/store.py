@@ -8,12 +8,16 @@ OUT/stages/DIGEST/            one finished stage
 OUT/unfinished/DIGEST/N/      the newest checkpoints of a stage that is not finished (checkpoints.py)
 OUT/runs/NAME.json            which stages make up a condition's run with one seed
 OUT/locks/                    who is at work on what
+OUT/damaged/                  what `reaper verify --set-aside` moved out of the way
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +25,14 @@ from typing import Any
 
 import torch
 
-from reaper.errors import DamagedArtefact, UserError
+from reaper.errors import DamagedArtefact, StorageFailed, UserError
 from reaper.files import Folder, Lock, canonical, read_json, read_sealed, storing, write_folder, write_sealed
 
 FORMAT = 2
+DIGEST = re.compile(r"[0-9a-f]{20}")
+STAGE_LISTS = ("teachers", "generators", "memories", "evaluations", "singles")  # of a run's record
+_DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
+PARTS = ("runs", "stages", "unfinished")
 
 
 def digest_of(spec: Mapping[str, Any]) -> str:
@@ -37,9 +45,15 @@ class Artefact(Folder):
 
     def __init__(self, folder: Path, digest: str | None = None) -> None:
         super().__init__(folder)
-        named = self.manifest.get("digest")
-        if named != digest_of(self.manifest.get("spec", {})) or named != (digest or named):
-            raise DamagedArtefact(f"{folder} holds another stage than its name says; `reaper verify` names it")
+        named, spec = self.manifest.get("digest"), self.manifest.get("spec")
+        if not isinstance(spec, dict) or named != digest_of(spec) or named != (digest or named):
+            raise DamagedArtefact(folder, "holds another stage than its name says")
+
+    def made(self) -> dict[str, Any]:
+        made = super().made()
+        if made.pop("digest", self.manifest["digest"]) != self.manifest["digest"]:
+            raise DamagedArtefact(self.folder / "made.json", "is of another stage")
+        return made
 
 
 class Store:
@@ -69,10 +83,12 @@ class Store:
         store.shared = shared
         try:
             store.folder.mkdir(parents=True, exist_ok=True)
-            present = [path.name for path in store.folder.iterdir() if path.name != "locks"]
+            present = {path.name for path in store.folder.iterdir()}
         except OSError as error:
+            if error.errno in _DISK_TROUBLE:
+                raise StorageFailed(f"cannot write to {folder}: {error.strerror}; make room or repair it") from None
             raise UserError(f"cannot write to {folder}: {error.strerror or error}") from None
-        if present and "reaper.json" not in present and not all(name.endswith(".part") for name in present):
+        if not _is_ours(present):
             raise UserError(f"{folder} is not empty and not a run of reaper; choose another --out")
         store._lock = Lock(store.folder / "locks" / "run")
         if not store._lock.take(shared):
@@ -81,9 +97,16 @@ class Store:
         if not (store.folder / "reaper.json").exists():
             write_sealed(store.folder / "reaper.json", {"format": FORMAT, **common})
         store._compare(store._header(), common)
+        store.make_rooms()
         if not shared:
             store._sweep()
         return store
+
+    def make_rooms(self) -> None:
+        """The folders that everything else is written into; they are not made again if the store should vanish."""
+        for part in PARTS:
+            with storing(self.folder):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
 
     def _sweep(self) -> None:
         """Removes what killed processes left behind; nobody else is at work here."""
@@ -117,6 +140,11 @@ class Store:
                 what = f"{key}: {_first_difference(header.get(key), value, key)}"
                 raise UserError(f"{self.folder} was made with other settings ({what}); choose another --out")
 
+    def check_present(self) -> None:
+        """Says so when the folder has been taken away in the middle of a run."""
+        if not os.path.exists(self.folder / "reaper.json"):
+            raise StorageFailed(f"{self.folder} is gone; bring it back and run the same command again")
+
     def close(self) -> None:
         if self._lock:
             self._lock.release()
@@ -138,13 +166,18 @@ class Store:
 
     def stage(self, digest: str) -> Artefact:
         if not self.has(digest):
+            self.check_present()
             raise UserError(f"stage {digest} is not in {self.folder}: the run is not finished")
         return Artefact(self.path_of(digest), digest)
 
     def stages(self) -> list[str]:
         """The digests of all finished stages."""
         folder = self.folder / "stages"
-        return sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) if folder.is_dir() else []
+        return sorted(p.name for p in folder.iterdir() if DIGEST.fullmatch(p.name)) if folder.is_dir() else []
+
+    def unfinished_stages(self) -> list[str]:
+        """The digests of stages that have checkpoints."""
+        return sorted(p.name for p in self.folder.glob("unfinished/*") if DIGEST.fullmatch(p.name))
 
     def write_stage(
         self,
@@ -155,7 +188,8 @@ class Store:
         made: Mapping[str, Any],
     ) -> None:
         """All files of a stage appear together; its checkpoints have then done their work."""
-        write_folder(self.path_of(digest), {"format": FORMAT, **about, "digest": digest}, tensors, documents, made)
+        about, made = {"format": FORMAT, **about, "digest": digest}, {**made, "digest": digest}
+        write_folder(self.path_of(digest), about, tensors, documents, made)
         shutil.rmtree(self.unfinished(digest), ignore_errors=True)
 
     # -- runs
@@ -163,8 +197,44 @@ class Store:
     def write_run(self, name: str, record: Mapping[str, Any]) -> None:
         write_sealed(self.folder / "runs" / f"{name}.json", record)
 
+    def run_names(self) -> list[str]:
+        return sorted(path.stem for path in (self.folder / "runs").glob("[!.]*.json"))
+
+    def run(self, name: str) -> dict[str, Any]:
+        path = self.folder / "runs" / f"{name}.json"
+        record = read_sealed(path)
+        if not _is_record_of(name, record):
+            raise DamagedArtefact(path, "is not the record of the run that it is named after")
+        return record
+
     def runs(self) -> list[dict[str, Any]]:
-        return [read_sealed(path) for path in sorted((self.folder / "runs").glob("*.json"))]
+        return [self.run(name) for name in self.run_names()]
+
+
+def _is_ours(present: set[str]) -> bool:
+    """Whether a folder may become or already is a run; without reaper.json only where damage was set aside."""
+    foreign = {name for name in present if not name.endswith(".part")} - {"locks"}
+    return (
+        not foreign or "reaper.json" in foreign or ("damaged" in foreign and foreign <= {*PARTS, "damaged", "report"})
+    )
+
+
+def _is_record_of(name: str, record: Mapping[str, Any]) -> bool:
+    """Names and digests in a record become paths, so they are looked at before they are used."""
+    try:
+        digests = [digest for role in STAGE_LISTS for digest in record[role]] + [record["random"] or "0" * 20]
+        words = [record["sequence"], *record["tasks"], *record["titles"]]
+        return (
+            record["name"] == name
+            and name.startswith(record["condition"]["name"] + "--")
+            and all(DIGEST.fullmatch(digest) for digest in digests)
+            and all(isinstance(word, str) for word in words)
+            and isinstance(record["seed"], int)
+            and len(record["tasks"]) == len(record["titles"]) > 0
+            and all(len(record[role]) in (0, len(record["tasks"])) for role in STAGE_LISTS)
+        )
+    except (KeyError, TypeError):
+        return False
 
 
 def _first_difference(old: Any, new: Any, name: str) -> str:

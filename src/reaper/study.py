@@ -241,6 +241,7 @@ def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False
     store = Store.open_for(out, plan.common, share)
     with listening() as stop:
         try:
+            store.runs()  # a damaged record is said to be so, not overwritten
             for chain in plan.chains:
                 store.write_run(chain.name, chain.record())
             run_stages(plan.stages, store, plan.means, stop, listen)

@@ -84,6 +84,7 @@ class Board:
 
     def take(self) -> Stage | None:
         """A stage whose parents are finished, unless another process holds it."""
+        self.store.check_present()
         now = time.monotonic()
         for stage in list(self.waiting):
             if self.store.has(stage.digest):  # by another process that shares the store

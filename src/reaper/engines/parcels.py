@@ -34,13 +34,13 @@ def unpack(parcel: Mapping[str, np.ndarray], folder: Path, digest: str, kind: Ca
     """Writes what has arrived to `folder`, if it is whole and what it should be."""
     for name in parcel:
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
-            raise DamagedArtefact(f"a file named {name!r} has arrived for {folder}; it is refused")
+            raise DamagedArtefact(folder, f"was sent a file named {name!r}, which is refused")
     with appearing(folder) as building:
         for name, data in parcel.items():
             data.tofile(building / name)
         saved = kind(building)
         if set(parcel) != {MANIFEST, UNCHECKED, *saved.files} or saved.manifest.get("digest") != digest:
-            raise DamagedArtefact(f"something else than {digest} has arrived for {folder}; run the same command again")
+            raise DamagedArtefact(folder, f"was sent something else than {digest}")
         saved.check()
 
 

@@ -123,6 +123,7 @@ def work_fetched(order: Order, exchange: Any, checkpoint: Numbered, *parents: Pa
     and its files, or else its last checkpoint: it was asked to stop."""
     line, stage = _begin(order, exchange), order.stage
     store = Store(_private_folder() / order.study / stage.digest)
+    store.make_rooms()
     for digest, parcel in zip(stage.parents.values(), parents, strict=True):
         unpack_stage(parcel, store, digest)
     if not store.has(stage.digest):

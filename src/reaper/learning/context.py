@@ -11,6 +11,7 @@ from reaper.learning.compiling import Function, compiled
 from reaper.networks.discriminator import Discriminator
 from reaper.networks.generator import Generator, initialise_adversarial
 from reaper.networks.q_network import QNetwork
+from reaper.networks.weights import with_weights
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
 from reaper.randomness import Stream, derive_seed, stream
@@ -44,20 +45,26 @@ class Context:
     def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
         """A DQN with the given weights, or freshly drawn ones."""
         frames = self.settings.frames
-        network = QNetwork(frames.size, frames.history, self.actions, self.settings.network.width)
+
+        def build() -> QNetwork:
+            return QNetwork(frames.size, frames.history, self.actions, self.settings.network.width)
+
         if weights is None:
+            network = build()
             how, randomness = self.settings.network.initialisation, stream("cpu", self.seed, *self.names, "weights")
             network.initialise(how, randomness)
         else:
-            network.load_state_dict(weights)
+            network = with_weights(build, weights, "agent")
         return network.to(self.device)
 
     def generator(self, weights: dict[str, torch.Tensor] | None = None) -> Generator:
         """A generator with the given weights, or an untouched one to be initialised."""
         frames, settings = self.settings.frames, self.settings.generator
-        generator = Generator(frames.size, frames.history, settings.latents, settings.width)
-        if weights is not None:
-            generator.load_state_dict(weights, strict=False)  # the count of batches seen is not kept
+
+        def build() -> Generator:
+            return Generator(frames.size, frames.history, settings.latents, settings.width)
+
+        generator = build() if weights is None else with_weights(build, weights, "generator")
         return generator.to(self.device)
 
     def adversaries(self) -> tuple[Generator, Discriminator]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from reaper.errors import UserError
+from reaper.files import write_whole
 from reaper.report import layout
 from reaper.report.curves import learning_curves
 from reaper.report.figures import bar_chart, score_matrices
@@ -182,9 +182,5 @@ def write_report(store: Store, commands: Sequence[str] = ()) -> Path:
 
 
 def _written(path: Path, content: str | bytes) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    write_whole(path, content.encode() if isinstance(content, str) else content)
     return path

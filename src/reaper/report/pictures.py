@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 
+from reaper.errors import DamagedArtefact
 from reaper.report.scores import ConditionScores
 from reaper.report.theme import DOTS, LIGHT, Theme, as_png, drawing, new_figure, remove_frame
 from reaper.store import Store
@@ -36,6 +38,8 @@ def _last_frames(store: Store, digest: str, name: str) -> np.ndarray | None:
     if not (store.has(digest) and store.stage(digest).has("pictures.safetensors")):
         return None
     states = store.stage(digest).tensors("pictures").get(name)
+    if states is not None and (states.ndim != 4 or states.dtype != torch.uint8 or 0 in states.shape):
+        raise DamagedArtefact(store.path_of(digest) / "pictures.safetensors", "holds no pictures")
     return None if states is None else states[:, -1].numpy()
 
 

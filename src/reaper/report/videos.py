@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from reaper.errors import UserError
+from reaper.files import storing
 
 SIDE = 336  # pixels; a multiple of 16 and of 84, so that both kinds of frame are enlarged without blur
 FRAMES_PER_SECOND = 15
@@ -30,13 +31,14 @@ def write_video(path: Path, game: Iterable[tuple[np.ndarray, float]], title: str
     for number, (frame, score) in enumerate(game):
         if number < most_frames:
             pictures.append(_picture(frame, f"{title}   {score:g}"))
-    if path.suffix == ".gif":
-        pause = 1000 // FRAMES_PER_SECOND
-        pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0, optimize=False)
-    elif path.suffix == ".mp4":
-        _write_mp4(path, pictures)
-    else:
+    if path.suffix not in (".gif", ".mp4"):
         raise UserError(f"--video writes .gif or .mp4 files, not {path.suffix or path.name!r}")
+    with storing(path):
+        if path.suffix == ".gif":
+            pause = 1000 // FRAMES_PER_SECOND
+            pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0, optimize=False)
+        else:
+            _write_mp4(path, pictures)
     return score
 
 

@@ -135,6 +135,7 @@ def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:
         return name.removeprefix("ALE/").split("-v")[0].replace(" ", "").replace("_", "").lower()
 
     for name in sequence_names:
-        if wanted == name or plain(wanted) == plain(name):
+        # Gymnasium imports the module before a colon, so such a name has to be typed in full.
+        if wanted == name or (":" not in name and plain(wanted) == plain(name)):
             return name
     raise unknown("task", wanted, sequence_names)

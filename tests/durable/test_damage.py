@@ -1,0 +1,172 @@
+"""Whatever happens to a file, it is found by `reaper verify` and on use, said in one line, and never built upon."""
+
+import json
+import shutil
+
+import pytest
+from conftest import run_tiny, run_words
+from ruins import DAMAGES, command, contents, flipped, refused, results, seeded
+
+from reaper.cli import main
+from reaper.store import STAGE_LISTS, Store
+from reaper.verify import verify
+
+READ_BY_REPORT = ("manifest.json", "made.json", "memory.json")
+
+
+def counterparts(out):
+    """Every file of the run with seed 0 and its counterpart of seed 1."""
+    first, second = Store.open(out).runs()
+    digests = [(a, b) for role in STAGE_LISTS for a, b in zip(first[role], second[role], strict=True)]
+    pairs = [(out / "runs" / f"{first['name']}.json", out / "runs" / f"{second['name']}.json")]
+    for mine, other in [*digests, (first["random"], second["random"])]:
+        folder = out / "stages" / mine
+        pairs += [(path, out / "stages" / other / path.name) for path in sorted(folder.iterdir())]
+    return pairs
+
+
+def uses(out, path):
+    """The commands that read a file."""
+    yield run_words(out, "DGDMN", seeds=(0, 1))
+    if path.parent == out or path.parent.name == "runs" or path.name in READ_BY_REPORT:
+        yield ["report", out]
+    memories = {digest for run in Store(out).runs() for digest in run["memories"]} if path.parent.name != "runs" else {}
+    if path.parent.name in memories and path.stem in ("manifest", "agent", "retained", "memory"):
+        yield ["play", path.parent, "--task", "catch"]
+        yield ["play", out, "--condition", "DGDMN", "--seed", "0", "--task", "catch"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_to_any_file_is_found_and_never_built_upon(two_seeds, damage, capfd):
+    kinds = set()
+    for path, other in [*counterparts(two_seeds), (two_seeds / "reaper.json", None)]:
+        if damage == "swapped" and other is None:
+            continue  # runs with the same settings have the same one
+        whole, commands = path.read_bytes(), list(uses(two_seeds, path))
+        DAMAGES[damage](path, other, seeded(damage, path.name))
+        if path.exists() and path.read_bytes() == whole:
+            continue  # equal in both runs
+        try:
+            kinds.add(path.name if path.parent.name != "runs" else "record")
+            before = contents(two_seeds)
+            assert main(["verify", str(two_seeds)]) == 1
+            said = capfd.readouterr().out
+            assert str(path.relative_to(two_seeds).parent) in said or path.name in said
+            if damage == "removed" and path.parent.name == "runs":
+                commands = []  # the same command would write it again, and a report is of the runs that are there
+            for words in commands:
+                refused(capfd, 2, *words)
+            assert contents(two_seeds) == before
+        finally:
+            path.write_bytes(whole)
+    assert {"manifest.json", "made.json", "agent.safetensors", "generator.safetensors", "rows.json"} <= kinds
+    assert main(["verify", str(two_seeds)]) == 0
+
+
+@pytest.mark.long
+def test_a_flip_of_any_of_many_bits_is_found(two_seeds):
+    for path, _ in [*counterparts(two_seeds), (two_seeds / "reaper.json", None)]:
+        whole, chance = path.read_bytes(), seeded("many", path.name)
+        for _ in range(100):
+            flipped(path, None, chance)
+            assert [problem for problem in verify(two_seeds) if problem.damaged], path
+            path.write_bytes(whole)
+
+
+def test_a_stage_under_another_name_is_found(two_seeds, tmp_path, capfd):
+    out = tmp_path / "out"
+    shutil.copytree(two_seeds, out)
+    first, second = Store.open(out).runs()
+    a, b = out / "stages" / first["teachers"][0], out / "stages" / second["teachers"][0]
+    a.rename(tmp_path / "moved")
+    b.rename(a)
+    (tmp_path / "moved").rename(b)
+    assert len([problem for problem in verify(out) if problem.damaged]) == 2
+    assert "holds another stage" in refused(capfd, 2, *run_words(out, "DGDMN"))
+
+
+def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
+    out = tmp_path / "out"
+    shutil.copytree(tiny_run, out)
+    run = next(run for run in Store.open(out).runs() if run["condition"]["name"] == "RePR")
+    (out / "stages" / run["memories"][1] / "agent.safetensors").write_bytes(b"")
+    (out / "stages" / run["memories"][0] / "manifest.json").unlink()
+    (out / "stages" / run["teachers"][2] / "rows.json").unlink()
+    shutil.rmtree(out / "stages" / run["teachers"][1])
+    (out / "stages" / ".abc.part").mkdir()
+    assert main(["verify", str(out), "--json"]) == 1
+    problems = json.loads(capfd.readouterr().out)["problems"]
+    said = {problem["path"].rpartition("/")[2]: problem for problem in problems}
+    second = said[run["memories"][1]]["remedy"]
+    assert "made again from teacher of dodge (seed 0) (missing, to be made first)" in second
+    assert "long-term memory of RePR after catch (seed 0) (damaged too)" in second
+    assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --seeds 0 --play.games 4" in second
+    assert second.endswith(f"--out {out}`")
+    assert "from teacher of catch (seed 0) (whole)" in said[run["memories"][0]]["remedy"]
+    assert "learnt again from scratch" in said[run["teachers"][2]]["remedy"]
+    assert "is missing" in said[run["teachers"][1]]["what"]
+    assert (said[".abc.part"]["damaged"], said[".abc.part"]["harmless"]) == (False, True)
+
+
+def test_what_is_set_aside_is_made_again_with_the_same_bytes(two_seeds, tmp_path, capfd):
+    out = tmp_path / "out"
+    shutil.copytree(two_seeds, out)
+    run = Store.open(out).runs()[0]
+    spoilt = [f"stages/{run['teachers'][0]}/agent.safetensors", f"runs/{run['name']}.json", "reaper.json"]
+    for name in spoilt:
+        flipped(out / name, None, seeded(name))
+    damaged = contents(out)
+    assert main(["verify", str(out), "--set-aside"]) == 1
+    for name in spoilt:
+        assert (out / "damaged" / name).read_bytes() == damaged[name]
+    assert command(capfd, *run_words(out, "DGDMN", seeds=(0, 1)))[0] == 0
+    assert results(out) | {f"runs/{run['name']}.json": b""} == results(two_seeds) | {f"runs/{run['name']}.json": b""}
+    assert main(["verify", str(out)]) == 0
+
+
+# -- checkpoints
+
+
+def checkpoints(out):
+    return sorted(out.glob("unfinished/*/[0-9]*"), key=lambda path: int(path.name))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "emptied", "flipped", "removed"])
+def test_damaged_checkpoints_are_never_gone_on_from(half_finished, tmp_path, damage, capfd):
+    out = tmp_path / "out"
+    shutil.copytree(half_finished, out)
+    older, newest = checkpoints(out)
+    for name in sorted(path.name for path in newest.iterdir()):
+        whole = {folder: (folder / name).read_bytes() for folder in (older, newest)}
+        DAMAGES[damage](older / name, None, seeded(damage, name))
+        (problem,) = verify(out)
+        assert (problem.path, problem.damaged, problem.harmless) == (older, True, True)
+        DAMAGES[damage](newest / name, None, seeded(damage, name, "newest"))
+        before = contents(out)
+        assert [problem.harmless for problem in verify(out)] == [False, False]
+        words = run_words(out, "RePR", tasks="catch,dodge", every="24")
+        assert "no checkpoint that is whole" in refused(capfd, 2, *words)
+        assert contents(out) == before
+        for folder, data in whole.items():
+            (folder / name).write_bytes(data)
+
+
+def test_a_run_goes_on_from_an_older_checkpoint(half_finished, tmp_path):
+    """And, once both are set aside, from the start of the stage: with the same bytes each time."""
+    ends = []
+    for spoilt in ([], [1], [0, 1]):
+        out = tmp_path / f"out-{len(spoilt)}"
+        shutil.copytree(half_finished, out)
+        for place in spoilt:
+            flipped(checkpoints(out)[place] / "tensors.safetensors", None, seeded("older"))
+        if len(spoilt) == 2:
+            assert main(["verify", str(out), "--set-aside"]) == 1
+            assert len(contents(out / "damaged")) == 8
+        run_tiny(out, ["RePR"], "catch,dodge", checkpoint_every="24")
+        assert not list(out.glob("unfinished/*"))
+        ends.append(results(out))
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_verify_of_something_else_is_refused(tmp_path, capfd):
+    assert "is not a run" in refused(capfd, 2, "verify", tmp_path / "nowhere")
