@@ -11,17 +11,23 @@ from reaper.errors import DamagedArtefact
 from reaper.store import Store
 
 
+def opened(folder):
+    store = Store(folder)
+    store.make_rooms()
+    return store
+
+
 @pytest.fixture
 def sender(tiny_run, tmp_path):
     """A store to send from: a copy, with the digest of a stage in it."""
     shutil.copytree(tiny_run, tmp_path / "from")
-    store = Store(tmp_path / "from")
+    store = opened(tmp_path / "from")
     return store, store.stages()[0]
 
 
 def test_a_stage_arrives_as_it_was(sender, tmp_path):
     store, digest = sender
-    other = Store(tmp_path / "to")
+    other = opened(tmp_path / "to")
     unpack_stage(pack(store.path_of(digest)), other, digest)
     sent, found = ({p.name: p.read_bytes() for p in s.path_of(digest).iterdir()} for s in (store, other))
     assert sent == found
@@ -32,13 +38,13 @@ def test_file_names_from_outside_are_refused(sender, tmp_path, name):
     store, digest = sender
     parcel = {**pack(store.path_of(digest)), name: np.zeros(1, np.uint8)}
     with pytest.raises(DamagedArtefact, match="refused"):
-        unpack_stage(parcel, Store(tmp_path / "to"), digest)
+        unpack_stage(parcel, opened(tmp_path / "to"), digest)
     assert not (tmp_path / "to").exists()
 
 
 def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
     store, digest = sender
-    good, other = pack(store.path_of(digest)), Store(tmp_path / "to")
+    good, other = pack(store.path_of(digest)), opened(tmp_path / "to")
     name = next(name for name in good if name not in ("manifest.json", "made.json"))
     flipped = good[name].copy()
     flipped[len(flipped) // 2] ^= 1
@@ -51,7 +57,7 @@ def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
 
 
 def test_the_newest_whole_checkpoint_travels(tmp_path):
-    store, other, digest = Store(tmp_path / "from"), Store(tmp_path / "to"), "0" * 20
+    store, other, digest = opened(tmp_path / "from"), opened(tmp_path / "to"), "0" * 20
     shelf = Shelf(store.unfinished(digest), digest)
     for count in range(3):
         shelf.write({}, {"count": count})
