@@ -1,0 +1,113 @@
+"""What can be typed after `reaper`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NoReturn
+
+from reaper.errors import UserError
+from reaper.scales import SCALES, setting_names
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def build_parser() -> Parser:
+    parser = Parser("reaper", description="One agent learns one task after another and forgets none of them.")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="three small games: forgetting, and then not (a few minutes, CPU)")
+    demo.add_argument("--out", type=Path, default=Path("runs/demo"), help="output folder (default: %(default)s)")
+    demo.add_argument("--workers", type=int, help="stages run side by side (default: one a core)")
+    demo.add_argument("--fraction", type=float, default=1.0, help="share of the training budget (default: 1)")
+
+    run = commands.add_parser("run", help="run conditions on a sequence of tasks", epilog=_settings_help())
+    run.add_argument(
+        "conditions", nargs="+", metavar="CONDITION", help="see `reaper conditions`; `main`: the paper's nine"
+    )
+    run.add_argument("--tasks", default="arcade-3", help="a sequence (see `reaper tasks`) or names separated by commas")
+    run.add_argument("--seeds", type=int, nargs="+", default=[0], help="one run for each (default: 0)")
+    run.add_argument("--fraction", type=float, default=1.0, help="share of the training budget, up to 1 (default: 1)")
+    run.add_argument("--out", type=Path, default=Path("runs/latest"), help="output folder (default: %(default)s)")
+    run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    run.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
+    run.add_argument("--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)")
+
+    run.add_argument(
+        "--checkpoint-every",
+        default="10m",
+        metavar="N",
+        help="how much work may be lost when killed: minutes (10m), seconds (30s) or observed frames (50000)",
+    )
+    run.add_argument(
+        "--share", action="store_true", help="let several processes, also on other machines, work on one --out"
+    )
+    run.add_argument("--engine", default="local", help="local, or ray: on a Ray cluster (default: local)")
+    run.add_argument(
+        "--address", metavar="ADDR", help="of the Ray cluster: HOST:PORT or auto (default: start one here)"
+    )
+    run.add_argument("--store", help="shared: all nodes see --out; fetch: files are sent to them (default: shared)")
+    run.add_argument("--gpus-per-stage", type=float, metavar="N", help="with Ray on GPUs, 0.25 or 1, say (default: 1)")
+
+    report = commands.add_parser("report", help="the score table, and a page with curves and pictures")
+    report.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
+    report.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as a Markdown page")
+
+    play = commands.add_parser("play", help="let a trained agent play, and film it")
+    play.add_argument("path", type=Path, metavar="PATH", help="output folder of a run, or one long-term memory")
+    play.add_argument("--task", required=True, help="which of its tasks")
+    _add_choice(play)
+    play.add_argument("--games", type=int, default=3, help="how many whole games (default: %(default)s)")
+    play.add_argument("--video", type=Path, metavar="FILE", help="film the first game: a .gif or .mp4 file")
+
+    _add_moving(commands)
+
+    for name, about in (
+        ("conditions", "every condition and its four axes"),
+        ("tasks", "every task and sequence"),
+        ("equations", "every equation of the paper and the function that is it"),
+    ):
+        commands.add_parser(name, help=about).add_argument("--json", action="store_true", help="machine-readable")
+    return parser
+
+
+def options_of(parser: Parser, command: str) -> list[str]:
+    """What a command can be told, to name the nearest when something else was typed."""
+    group = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return list(group.choices[command]._option_string_actions)
+
+
+def _add_choice(parser: Parser) -> None:
+    """Which long-term memory of an output folder is meant."""
+    parser.add_argument("--condition", help="which condition, where the folder holds several")
+    parser.add_argument("--seed", type=int, help="which seed, where the folder holds several")
+    parser.add_argument("--sequence", help="which sequence of tasks, where the folder holds several")
+    parser.add_argument("--after-task", type=int, metavar="N", help="the agent after its N-th task instead of the last")
+
+
+def _add_moving(commands: Any) -> None:
+    export = commands.add_parser("export", help="pack a run, or one long-term memory of it, into one file")
+    export.add_argument("out", type=Path, metavar="OUT", help="output folder of a run, finished or not")
+    export.add_argument("file", type=Path, metavar="FILE", help="the pack to write")
+    export.add_argument("--what", choices=("run", "weights"), default="run", help="all of it, or one long-term memory")
+    export.add_argument("--half", action="store_true", help="weights in half precision: half the size")
+    export.add_argument("--overwrite", action="store_true", help="replace FILE if it is there")
+    _add_choice(export)
+
+    importing = commands.add_parser("import", help="unpack what `reaper export` packed; all of it is checked first")
+    importing.add_argument("file", type=Path, metavar="FILE", help="a pack")
+    importing.add_argument("out", type=Path, metavar="OUT", help="a new folder, or a run to add the pack's stages to")
+
+    verify = commands.add_parser("verify", help="check every file of a run, and say how damage is made good")
+    verify.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
+    verify.add_argument("--json", action="store_true", help="machine-readable")
+    verify.add_argument("--set-aside", action="store_true", help="move what is damaged to OUT/damaged")
+
+
+def _settings_help() -> str:
+    return "Any setting can be overridden by its name: " + ", ".join(f"--{name}" for name in setting_names())
