@@ -30,6 +30,7 @@ from reaper.retention import RETENTIONS
 from reaper.scales import as_dict, from_dict
 from reaper.store import FORMAT, Artefact, Store, digest_of
 from reaper.tasks.sequence import find_task
+from reaper.version import VERSION
 
 # The settings a teacher depends on; leaving out the rest lets conditions share it.
 _SHORT_TERM_PARTS = ("frames", "network", "optimiser", "play", "short_term", "evaluation")
@@ -241,6 +242,7 @@ def _run(stage: Stage, work: Work) -> None:
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "device": str(work.device),
         "processor": platform.processor() or platform.machine(),
+        "version": VERSION,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "checkpoints": work.keeper.cost(),

@@ -195,7 +195,7 @@ class Store:
     # -- runs
 
     def write_run(self, name: str, record: Mapping[str, Any]) -> None:
-        write_sealed(self.folder / "runs" / f"{name}.json", record)
+        write_sealed(self.folder / "runs" / f"{name}.json", {"format": FORMAT, **record})
 
     def run_names(self) -> list[str]:
         return sorted(path.stem for path in (self.folder / "runs").glob("[!.]*.json"))

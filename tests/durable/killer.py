@@ -26,7 +26,7 @@ LONGER = {"generator.steps": 60, "long-term.observed-frames": 400, "short-term.o
 
 def study(conditions):
     overrides = {**TINY, **LONGER}
-    tasks = "catch,dodge,frog"
+    tasks = "arcade-3"
     return plan(conditions, tasks, device="cpu", workers=1, overrides=overrides, checkpoint_every="24")
 
 

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,10 +21,17 @@ from reaper.store import Store
 LONG = {"short-term.observed-frames": "200000", "evaluation.every": "200000"}
 
 
-def start(out, workers, overrides=()):
+def start(out, workers, overrides=(), extra=()):
     settings = {**TINY, **dict(overrides)}
     words = [sys.executable, "-m", "reaper.cli", "run", "no-reh", "--tasks", "catch,dodge", "--out", str(out)]
-    words += ["--workers", str(workers), "--device", "cpu", *(f"--{name}={value}" for name, value in settings.items())]
+    words += [
+        "--workers",
+        str(workers),
+        "--device",
+        "cpu",
+        *extra,
+        *(f"--{name}={value}" for name, value in settings.items()),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
 
@@ -68,6 +77,47 @@ def test_a_second_interrupt_stops_at_once_without_damage(tmp_path):
     assert process.wait(60) in (75, 130)  # the second may come when the first has already been obeyed
     for path in (tmp_path / "out" / "unfinished").glob("*/[0-9]*"):
         Shelf(path.parent, path.parent.name).read(int(path.name))
+
+
+def test_workers_die_with_their_parent(tmp_path):
+    process = start(tmp_path / "out", 2, LONG.items())
+    wait_for_work(process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) >= 2
+    process.kill()
+    process.wait(60)
+    end = time.monotonic() + 20
+    while time.monotonic() < end and any(alive(child) for child in children):
+        time.sleep(0.1)
+    assert not any(alive(child) for child in children)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_two_processes_share_a_folder_and_no_stage_is_run_twice(tmp_path):
+    both = [start(tmp_path / "out", 1, extra=["--share"]) for _ in range(2)]
+    finished = []
+    for process in both:
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors[-2000:]
+        events = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+        finished += [event["digest"] for event in events if event["event"] == "finished"]
+    assert len(finished) == len(set(finished)) == len(Store(tmp_path / "out").stages())
+
+
+def test_a_folder_that_is_not_shared_is_refused(tmp_path):
+    first = start(tmp_path / "out", 1, LONG.items())
+    wait_for_work(first)
+    second = start(tmp_path / "out", 1, LONG.items(), extra=["--share"])
+    assert "another run is writing" in last_line(second)
+    assert second.wait(60) == 2
+    first.kill()
+    first.wait(60)
 
 
 def test_a_keeper_asked_to_stop_saves_first(tmp_path):
