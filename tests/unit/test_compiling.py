@@ -1,12 +1,18 @@
 """Compiled and eager learning do the same, update by update."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from reaper.learning.compiling import can_compile, worth_compiling
-from reaper.learning.context import Context
+from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.learning.compiling import can_compile, compiled, worth_compiling
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.long_term import Consolidation
 from reaper.learning.optimiser import FlatWeights
-from reaper.learning.short_term import ShortTerm
+from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.memory.long_term import LongTermMemory
+from reaper.retention.ewc import OnlineEWC
 from reaper.scales import ARCADE, PAPER, at_fraction, with_overrides
 from reaper.tasks.sequence import find_task
 
@@ -19,6 +25,16 @@ LARGE_FRAMES = {
     "short-term.target-every": 32,
     "evaluation.games": 1,
     "optimiser.learning-rate": 0.1,  # the paper's moves nothing in so few updates
+}
+CONSOLIDATION = {
+    "long-term.observed-frames": 96,
+    "long-term.best-window": 96,
+    "generator.pseudo-items": 40,
+    "generator.steps": 2,
+    "generator.batch-size": 2,
+    "ewc.fisher-batches": 1,
+    "evaluation.every": 1000,
+    "optimiser.learning-rate": 0.05,
 }
 
 
@@ -49,3 +65,52 @@ def test_compiling_is_left_out_where_it_does_not_pay(monkeypatch):
     assert not worth_compiling(at_fraction(PAPER, 0.0005), cpu)
     monkeypatch.setattr("reaper.learning.compiling.can_compile", lambda device: False)
     assert not worth_compiling(PAPER, cpu)
+
+
+def test_what_cannot_be_compiled_is_run_as_it_is():
+    def untraceable(values):
+        return values * (2.0 if float(values.sum()) > 0 else -1.0)  # a branch on a tensor
+
+    run = compiled(untraceable)
+    with pytest.warns(UserWarning, match="untraceable is run without compiling"):
+        assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+    assert run(torch.tensor([-1.0])).tolist() == [1.0]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+@pytest.mark.filterwarnings("error:.*without compiling")
+@pytest.mark.parametrize("name", ["RePR", "ewc", "online-ewc", "PR", "DGDMN", "RePR-policy-short", "no-reh"])
+def test_every_kind_of_consolidation_compiles(name):
+    settings = with_overrides(PAPER, {**LARGE_FRAMES, **CONSOLIDATION})
+    condition, agents = CONDITIONS[name], []
+    for compiles in (False, True):
+        torch.compiler.reset()
+        context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
+        teacher = Teacher(context.q_network().state_dict(), 0.0, 1.0)
+        other = replace(context, names=("another",))
+        start = kept_weights(other.q_network())
+        generator = kept_weights(context.adversaries()[0])
+        consolidation = Consolidation(
+            context,
+            (find_task("ALE/Boxing-v5"), find_task("ALE/Pong-v5")),
+            condition.teaches,
+            condition.retention,
+            KNOWLEDGE[condition.knowledge](),
+            teacher,
+            generator,
+        )
+        memory = LongTermMemory(start, ("ALE/Boxing-v5",), retained(condition.retention, start, generator))
+        agents.append(consolidation.run(memory).memory.agent)
+    moved = max(float((agents[0][key] - start[key]).abs().max()) for key in start)
+    apart = max(float((agents[0][key] - agents[1][key]).abs().max()) for key in start)
+    assert moved > 1e-4
+    assert apart < 1e-2 * moved
+
+
+def retained(retention, agent, generator):
+    """A long-term memory that holds whatever the method wants of one earlier task."""
+    fisher = {key: torch.full_like(value, 0.1) for key, value in agent.items()}
+    parts = {f"generator.{key}": value for key, value in generator.items()}
+    prefix = "fisher" if isinstance(retention, OnlineEWC) else "fisher.0"
+    return parts | {f"{prefix}.{key}": value for key, value in fisher.items()}

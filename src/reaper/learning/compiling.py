@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,8 +24,6 @@ Function = TypeVar("Function", bound=Callable)
 def can_compile(device: str) -> bool:
     """Whether torch can turn functions into machine code here: with a C++ compiler, or with Triton on a GPU."""
     if device == "cuda":
-        import importlib.util
-
         return importlib.util.find_spec("triton") is not None
     return any(shutil.which(name) for name in ("g++", "c++", "clang++"))
 
@@ -45,9 +45,26 @@ def use_quick_arithmetic(device: torch.device) -> None:
         torch.compiler.reset()
 
 
-def compiled(function: Function) -> Function:
-    """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own."""
-    return torch.compile(function, fullgraph=True, dynamic=False)  # pyright: ignore[reportReturnType]
+def compiled(function: Function, plain: Callable | None = None) -> Function:
+    """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own. What cannot be
+    traced (a retention method of a user's, say) is run as it is: `plain`, or the function itself."""
+    from torch._dynamo.exc import TorchDynamoException  # here, because it takes seconds to import
+
+    quick = torch.compile(function, fullgraph=True, dynamic=False)
+    chosen: list[Callable] = [quick]
+
+    def run(*words: Any) -> Any:
+        try:
+            return chosen[0](*words)
+        except TorchDynamoException as error:
+            if chosen[0] is not quick:
+                raise
+            name, reason = getattr(function, "__qualname__", function), str(error).splitlines()[0]
+            warnings.warn(f"{name} is run without compiling: {reason}", stacklevel=2)
+            chosen[0] = plain or function
+            return chosen[0](*words)
+
+    return run  # pyright: ignore[reportReturnType]
 
 
 def answer(network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:

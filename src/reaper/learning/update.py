@@ -57,7 +57,7 @@ class Update:
         compiles: bool = False,
     ) -> None:
         self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
-        self.run = compiled(self.as_one_function) if compiles else self.step_by_step
+        self.run = compiled(self.as_one_function, self.step_by_step) if compiles else self.step_by_step
 
     def __call__(self, *batch: Any) -> torch.Tensor:
         """Makes one update and returns its loss, still on the device."""
