@@ -64,20 +64,23 @@ class Inbox:
 
     def __init__(self, games: int, size: int, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        kinds = (torch.float32, torch.bool, torch.bool, torch.bool)
-        self.host = [torch.zeros((games, size, size), dtype=torch.uint8, pin_memory=pinned)]
-        self.host += [torch.zeros(games, dtype=kind, pin_memory=pinned) for kind in kinds]
-        self.there = [part.to(device) for part in self.host]  # the same tensors where the device is the CPU
+        frames = torch.zeros((games, size, size), dtype=torch.uint8, pin_memory=pinned)
+        numbers = torch.zeros((4, games), pin_memory=pinned)  # the rest as one array: every copy costs a call
+        self.host = (frames, numbers)
+        self.there = (frames.to(device), numbers.to(device))  # the same tensors where the device is the CPU
 
-    def put(self, *arrays: np.ndarray) -> None:
-        for array, host, there in zip(arrays, self.host, self.there, strict=True):
-            host.numpy()[...] = array
+    def put(self, frames: np.ndarray, *numbers: np.ndarray) -> None:
+        self.host[0].numpy()[...] = frames
+        for row, array in zip(self.host[1].numpy(), numbers, strict=True):
+            row[...] = array
+        for host, there in zip(self.host, self.there, strict=True):
             if there is not host:
                 there.copy_(host, non_blocking=True)
 
-    def tensors(self) -> list[torch.Tensor]:
+    def tensors(self) -> tuple[torch.Tensor, ...]:
         """Frames, clipped rewards, terminals, cut-offs and which steps were only resets."""
-        return self.there
+        frames, numbers = self.there
+        return frames, numbers[0], *(numbers[1:] != 0)
 
 
 class Player:
@@ -96,6 +99,7 @@ class Player:
         self.stack = torch.zeros((task.games, history, size, size), dtype=torch.uint8, device=device)
         self.ages = torch.zeros(task.games, dtype=torch.int64, device=device)
         self.chosen = torch.zeros(task.games, dtype=torch.int64, device=device)
+        self.outbox = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.device.type == "cuda")
         self.inbox = Inbox(task.games, size, self.device)
         self.records = self.device.type == "cuda"
         self.epsilon = torch.zeros((), device=device)
@@ -117,18 +121,22 @@ class Player:
             self._choose_recorded(network, epsilon, randomness)
         else:
             self.chosen.copy_(choose_actions(network, self.stack, self.actions, epsilon, randomness))
-        actions = self.chosen.cpu().numpy()
+            self.outbox.copy_(self.chosen)
+        actions = self.outbox.numpy()
         self.log.append(actions.astype(np.int16))
         self.task.send(actions)
 
     def _choose_recorded(self, network: torch.nn.Module, epsilon: float, randomness: Stream) -> None:
         self.epsilon.fill_(epsilon)
         if self._choose is None or self._chooser is not network:
-            work = lambda: self.chosen.copy_(  # noqa: E731
-                epsilon_greedy(network, self.stack, self.actions, self.epsilon, randomness)
-            )
+
+            def work() -> None:
+                self.chosen.copy_(epsilon_greedy(network, self.stack, self.actions, self.epsilon, randomness))
+                self.outbox.copy_(self.chosen, non_blocking=True)
+
             self._choose, self._chooser = recorded(work, Parts(acting=randomness)), network
         self._choose()
+        torch.cuda.current_stream().synchronize()
 
     def receive(self) -> Step:
         """Waits for the games, counts their scores and hands what they brought to the device."""
