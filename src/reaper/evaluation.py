@@ -7,6 +7,7 @@ import torch
 
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
+from reaper.learning.recording import recorded
 from reaper.tasks.task import Task
 
 
@@ -19,12 +20,13 @@ def play_whole_games(
     player = Player(games, context.settings.frames.history, context.actions, context.device)
     randomness = context.stream("evaluation", task.name, *names)
     player.begin(context.derive_seed("evaluation games", task.name, *names))
+    move_on = recorded(player.take_in) if player.records else player.take_in
     totals = np.zeros(settings.games)
     playing = np.ones(settings.games, dtype=bool)
     while playing.any():
         player.send(network, settings.exploration if network else 1.0, randomness)
         step = player.receive()
-        player.take_in()
+        move_on()
         totals += np.where(playing, step.rewards, 0.0)
         playing &= ~step.ended
         context.keeper.reached()
