@@ -1,4 +1,4 @@
-"""The command line: `reaper demo | run | report | play | export | import | verify | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | report | play | export | import | verify | bench | conditions | ...`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.import_(arguments)
         case "verify":
             return commands.verify(arguments)
+        case "bench":
+            commands.bench(arguments, console)
         case "conditions":
             commands.conditions(arguments.json, console)
         case "tasks":

@@ -112,13 +112,18 @@ class AdversarialTraining:
         self.losses[0] = self.update_d(*self.pair.discriminator_batch())
         self.losses[1] = self.update_g(*self.pair.generator_batch())
 
+    def begin(self) -> None:
+        """Gets ready for the first step."""
+        self.pair.generator.train()
+        if self.context.device.type == "cuda":
+            self.step = recorded(self.both, self.parts)
+
     def run(self) -> Generator:
         context, pairs = self.context, self.context.settings.generator.steps // 2
         context.keeper.keep("adversarial", self)
         context.progress.begin("dream practice", 2 * pairs, "steps", done=2 * self.pairs_done)
-        self.pair.generator.train()
-        if context.device.type == "cuda" and self.pairs_done < pairs:
-            self.step = recorded(self.both, self.parts)
+        if self.pairs_done < pairs:
+            self.begin()
         while self.pairs_done < pairs:
             self.step()
             if self.pairs_done % max(1, pairs // 100) == 0:
