@@ -97,11 +97,11 @@ class Bench:
             self._training("short-term training", short.practice, task)
         self._checkpoint(short.practice)
         self._generator(short)
-        short.close()
-        lesson, _, practice = self._timed("long-term", lambda: self._long_term())
+        self._close(short.practice)
+        _, _, practice = self._timed("long-term", lambda: self._long_term())
         for task in self.tasks:
             self._training("long-term training", practice, task)
-        lesson.close()
+        self._close(practice)
         for task in self.tasks:
             self._evaluation(task)
 
@@ -162,6 +162,10 @@ class Bench:
         self._note(Figure(what, task.name, "frames", tuple(rates), shares))
         if updates := practice.recordings.get(self._updates_a_step()):
             self._updates(what, updates, task)
+
+    def _close(self, practice: Practice) -> None:
+        assert practice.player is not None
+        practice.player.task.close()  # not the learner's own games: they made way for others
 
     def _updates_a_step(self) -> int:
         return self.settings.play.games // self.settings.play.frames_per_update

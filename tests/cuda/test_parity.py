@@ -112,8 +112,8 @@ def test_recorded_consolidation(name, kernel_by_kernel):
 
 
 def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
-    """Both losses of the GAN, update by update, against plain layers with derivatives of derivatives. Adam's first decay
-    is zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
+    """Both losses of the GAN, update by update, against plain layers with second derivatives. Adam's first decay is
+    zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     for module in (adversarial, update):
         monkeypatch.setattr(module, "quick_rounding", lambda device: None)
