@@ -44,6 +44,8 @@ def run(
     address: str | None = None,
     store: str | None = None,
     gpus_per_stage: float | None = None,
+    tensorboard: bool = True,
+    wandb: bool = False,
 ) -> list[RunResult]:
     """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
 
@@ -69,7 +71,7 @@ def run(
         gpus_per_stage,
     )
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
-        finished = carry_out(study, out, listen, share)
+        finished = carry_out(study, out, listen, share, tensorboard, wandb)
     wanted = {chain.name for chain in study.chains}
     return [result for result in read_results(finished) if result.stages["name"] in wanted]
 

@@ -1,4 +1,4 @@
-"""The command line: `reaper demo | run | report | play | export | import | verify | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | watch | report | play | export | import | verify`, and lists of what there is."""
 
 from __future__ import annotations
 
@@ -47,9 +47,13 @@ def _dispatch(words: Sequence[str]) -> int:
         case "run":
             chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
             chosen += ("engine", "address", "store", "gpus_per_stage")
+            chosen += ("wandb",)
             options = {name: getattr(arguments, name) for name in chosen}
+            options["tensorboard"] = not arguments.no_tensorboard
             commands.run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
             commands.report(arguments.out, console)
+        case "watch":
+            commands.watch(arguments, console)
         case "report":
             commands.report(arguments.out, console, arguments.markdown)
         case "play":

@@ -6,7 +6,7 @@ the loss of an update and in what makes a window the best.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,8 +70,10 @@ class Practice:
         player: Player | None = None,
         replay: Replay | None = None,
         after_frames: Callable[[int, int], None] = lambda before, now: None,
+        constants: Mapping[str, float | None] | None = None,
     ) -> None:
         self.context, self.weights, self.update, self.best = context, weights, update, best
+        self.constants = constants or {}  # told with every measurement
         self.draw, self.drawing, self.after_frames = draw, drawing, after_frames
         self.player, self.replay = player, replay
         self.records = context.device.type == "cuda"
@@ -83,18 +85,24 @@ class Practice:
         self.rows = Rows()
         self.learning = player is None
         self.name = ""
+        self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
+        self.new_scores: list[float] = []  # since then
 
     def run(self, name: str, total_frames: int, tests: Sequence[Callable[[int], Row]]) -> list[Row]:
         """Trains to the end and returns the rows of all tests, one of each a seam."""
         self.name = name
         self.context.keeper.keep("practice", self)
-        self.context.progress.begin(name, total_frames, done=self.observed_frames)
+        progress, seen = self.context.progress, self.observed_frames
+        progress.begin(name, total_frames, done=seen, curves=("training", "evaluation"))
         every = self.context.settings.evaluation.every
         while self.seam < total_frames:
             self.run_to(min((self.seam // every + 1) * every, total_frames))
             for test in tests[self.tested :]:
-                self.rows.append(test(self.observed_frames))
+                self.rows.append(row := test(self.observed_frames))
                 self.tested += 1
+                mean = sum(row["scores"]) / len(row["scores"])
+                progress.measure("evaluation", self.observed_frames, {row["task"]: mean})
+            progress.per_second(self.observed_frames)  # tests are no training: the clock starts anew
             self.seam, self.tested = self.observed_frames, 0
         return self.rows
 
@@ -125,15 +133,18 @@ class Practice:
             self.player.receive()
             self.take_in(self.player, self.replay)
             self.best.scores += (scores := self.player.take_scores())
+            self.new_scores += scores
             self.context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
         else:
             self.context.progress.advance(play.games)
         self.observed_frames = now
         self.after_frames(before, now)
-        if crossed(LOOK_EVERY, before, now):
+        ends_window = crossed(self.best.frames, before, now)
+        if crossed(LOOK_EVERY, before, now) or ends_window:
             self.look()
-        if crossed(self.best.frames, before, now):
+        if ends_window:
             self.best.close()
+            self.told, self.told_loss = 0, 0.0
 
     def learn(self, updates: int) -> None:
         """Makes so many updates: one after the other, or as one recording."""
@@ -159,9 +170,22 @@ class Practice:
         self.recordings.get("take in", work)()
 
     def look(self) -> None:
-        """Stops when the numbers have gone wrong."""
-        if self.best.losses:
-            check_finite(float(self.best.loss_sum), self.name, f"{self.observed_frames:,} observed frames")
+        """Stops when the numbers have gone wrong, and tells how they are."""
+        total, losses = float(self.best.loss_sum) if self.best.losses else 0.0, self.best.losses
+        check_finite(total, self.name, f"{self.observed_frames:,} observed frames")
+        if self.observed_frames > self.told_at:
+            loss = (total - self.told_loss) / (losses - self.told) if losses > self.told else None
+            self.tell(loss)
+            self.told, self.told_loss, self.told_at = losses, total, self.observed_frames
+
+    def tell(self, loss: float | None) -> None:
+        """Points of the training curves: means since the last ones."""
+        seen, progress, scores = self.observed_frames, self.context.progress, self.new_scores
+        score = sum(scores) / len(scores) if scores else None
+        epsilon = exploration(seen, self.context.settings.play) if self.player else None
+        values = {"score": score, "loss": loss, "epsilon": epsilon, **self.constants}
+        progress.measure("training", seen, {**values, "frames_per_second": progress.per_second(seen)})
+        self.new_scores = []
 
     def _parts(self) -> Parts:
         parts = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, acting=self.randomness)
@@ -178,6 +202,7 @@ class Practice:
         self.observed_frames, self.seam = state["observed_frames"], state["seam"]
         self.tested, self.learning = state["tested"], state["learning"]
         self._parts().restore(state)
+        self.told, self.told_loss, self.told_at = self.best.losses, float(self.best.loss_sum), self.observed_frames
 
 
 def crossed(interval: int, before: int, now: int) -> bool:
