@@ -1,8 +1,9 @@
-"""The command line: `reaper demo | run | watch | report | play | export | import | verify`, and lists of what there is."""
+"""The command line: `reaper demo | run | watch | report | play | export | import | verify`."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -84,6 +85,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("reaper: stopped at once; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from reaper.stages import Stage, consolidation_stage, evaluation_stage, generato
 from reaper.store import Store
 from reaper.tasks.sequence import Sequence, find_sequence
 from reaper.watching.attending import attending
-from reaper.watching.weights_and_biases import find_wandb
 
 
 @dataclass
@@ -243,6 +242,8 @@ def carry_out(
     """Runs what is missing and writes down which stages make up each run. With `share`, other processes may be at work
     on the same folder."""
     if wandb:
+        from reaper.watching.weights_and_biases import find_wandb
+
         find_wandb()  # said now if it is missing, before anything is written
     cluster = plan.means.cluster
     if share and cluster and cluster.store == "fetch":

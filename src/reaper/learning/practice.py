@@ -20,7 +20,8 @@ from reaper.learning.update import Batch, Update
 from reaper.memory.replay import Replay
 
 Row = dict[str, Any]  # one evaluation: task, observed frames, scores
-LOOK_EVERY = 4_096  # observed frames between two looks at the loss: on a GPU, looking means waiting
+LOOK_EVERY = 4_096  # observed frames between two looks at the loss, at most: on a GPU, looking means waiting
+LOOKS = 100  # at the loss of a short practice, so that its curves have a shape
 
 
 class BestWindow:
@@ -84,13 +85,13 @@ class Practice:
         self.tested = 0  # how many tests of the next one are
         self.rows = Rows()
         self.learning = player is None
-        self.name = ""
+        self.name, self.look_every = "", LOOK_EVERY
         self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
         self.new_scores: list[float] = []  # since then
 
     def run(self, name: str, total_frames: int, tests: Sequence[Callable[[int], Row]]) -> list[Row]:
         """Trains to the end and returns the rows of all tests, one of each a seam."""
-        self.name = name
+        self.name, self.look_every = name, min(LOOK_EVERY, max(1, total_frames // LOOKS))
         self.context.keeper.keep("practice", self)
         progress, seen = self.context.progress, self.observed_frames
         progress.begin(name, total_frames, done=seen, curves=("training", "evaluation"))
@@ -140,7 +141,7 @@ class Practice:
         self.observed_frames = now
         self.after_frames(before, now)
         ends_window = crossed(self.best.frames, before, now)
-        if crossed(LOOK_EVERY, before, now) or ends_window:
+        if crossed(self.look_every, before, now) or ends_window:
             self.look()
         if ends_window:
             self.best.close()
@@ -202,7 +203,8 @@ class Practice:
         self.observed_frames, self.seam = state["observed_frames"], state["seam"]
         self.tested, self.learning = state["tested"], state["learning"]
         self._parts().restore(state)
-        self.told, self.told_loss, self.told_at = self.best.losses, float(self.best.loss_sum), self.observed_frames
+        self.told, self.told_loss = self.best.losses, float(self.best.loss_sum)
+        self.told_at = self.observed_frames - 1  # a seam's last look may be still to come
 
 
 def crossed(interval: int, before: int, now: int) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from reaper.engines.local import Listener
 from reaper.progress import Event
 from reaper.stages import Stage
 from reaper.store import Store
 from reaper.watching.pulses import beating
-from reaper.watching.recorder import Recorder, TensorBoard
-from reaper.watching.weights_and_biases import Wandb
+
+if TYPE_CHECKING:
+    from reaper.watching.recorder import Recorder
 
 
 @contextmanager
@@ -47,6 +49,10 @@ def attending(
 def _recorders(
     store: Store, names: Sequence[str], runner: str, tensorboard: bool, wandb: bool, warn: Callable[[str], None]
 ) -> Iterator[Recorder]:
+    """Imported here: commands that run nothing should not wait for what draws."""
+    from reaper.watching.recorder import Recorder, TensorBoard
+    from reaper.watching.weights_and_biases import Wandb
+
     if tensorboard:
         yield Recorder(store, TensorBoard(store.folder / "tensorboard", runner), names, warn)
     if wandb:

@@ -7,7 +7,6 @@ taken from its time of change and the clock here. Nothing is written, so a folde
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ SILENT_AFTER = 30.0  # seconds, in which a runner that lives gives fifteen signs
 STATES = ("done", "running", "silent", "lost", "failed", "stopped", "waiting")
 NUMBERS = ("done", "total", "per_second", "seconds_left", "score", "seconds_since_progress", "exit_code")
 WORDS = ("title", "phase", "unit", "error", "earlier_error")
+LARGEST = 1e15  # of numbers that are shown; anything beyond, and what is no number, is not one of ours
 
 
 @dataclass
@@ -216,7 +216,7 @@ def _copy_known(record: dict[str, Any], stage: StageLook) -> None:
     """What is of the kind that it should be: the file may come from anywhere."""
     for name in NUMBERS:
         value = record.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST:
             setattr(stage, name, value)
     for name in WORDS:
         if isinstance(record.get(name), str):

@@ -42,6 +42,7 @@ def frame(look: Look, out: Path) -> RenderableType:
     shown = [stage for stage in look.stages if stage.state not in ("done", "waiting")]
     if shown:
         parts.append(_stage_table(shown))
+        parts += [Text(line, style="dim") for stage in shown if (line := _reason(stage))]
     if look.runs:
         parts.append(_run_table(look.runs))
     parts += [Text(f"damaged: {plain(problem)}", style="red") for problem in look.problems]
@@ -69,11 +70,14 @@ def _stage_table(stages: list[StageLook]) -> Table:
         state = Text(_state(stage), style=COLOURS.get(stage.state, ""))
         cells = (plain(stage.title), state, plain(stage.phase or ""), share, rate, left, score)
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
-        if stage.error and stage.state != "running":
-            table.add_row(Text(f"  {plain(stage.error)}", style="dim"))
-        elif stage.earlier_error and stage.state == "running":
-            table.add_row(Text(f"  failed before: {plain(stage.earlier_error)}", style="dim"))
     return table
+
+
+def _reason(stage: StageLook) -> str:
+    """Why it is not running, or what went wrong before."""
+    if stage.state in ("failed", "lost") and stage.error:
+        return f"{plain(stage.title)}: {plain(stage.error)}"
+    return f"{plain(stage.title)} has failed before: {plain(stage.earlier_error)}" if stage.earlier_error else ""
 
 
 def _state(stage: StageLook) -> str:
