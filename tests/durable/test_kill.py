@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from curves import read_curves
+from curves import read_curves, same_curves
 
 KILLER = Path(__file__).parent / "killer.py"
 
@@ -15,19 +15,6 @@ def artefacts(out):
     """Every file that makes up the results, but for the record of when and where they were made."""
     found = [p for folder in ("stages", "runs") for p in sorted((out / folder).rglob("*")) if p.is_file()]
     return {str(p.relative_to(out)): p.read_bytes() for p in [*found, out / "reaper.json"] if p.name != "made.json"}
-
-
-def same_curves(whole, killed):
-    """What was drawn beyond a checkpoint and then drawn again is there once. Means begin anew where a run goes on, so a
-    mean may differ or have nothing to be of, but stands where it would have stood."""
-    assert set(whole) == set(killed)
-    for place, curves in whole.items():
-        for tag, points in curves.items():
-            found = killed[place].get(tag, {})
-            if tag in ("training/loss", "training/score") or tag.endswith("per_second"):
-                assert set(found) <= set(points), (place, tag)
-            else:
-                assert found == points, (place, tag)
 
 
 def compare(tmp_path, kills, conditions):
