@@ -35,6 +35,7 @@ DIGEST = re.compile(r"[0-9a-f]{20}")
 STAGE_LISTS = ("teachers", "generators", "memories", "evaluations", "singles")  # of a run's record
 _DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
 PARTS = ("runs", "stages", "unfinished")
+LEFTOVERS = (".*.part", "*/.*.part", "tensorboard/*/*/.*.part")  # of killed processes
 BESIDES = ("damaged", "report", "live", "tensorboard", "wandb")  # of which no stage knows
 
 
@@ -113,7 +114,7 @@ class Store:
 
     def _sweep(self) -> None:
         """Removes what killed processes left behind; nobody else is at work here."""
-        leftovers = [path for pattern in (".*.part", "*/.*.part") for path in self.folder.glob(pattern)]
+        leftovers = [path for pattern in LEFTOVERS for path in self.folder.glob(pattern)]
         leftovers += [path for path in self.folder.glob("unfinished/*") if self.has(path.name)]
         for leftover in leftovers:
             with storing(leftover):

@@ -7,6 +7,7 @@ from a thread whose failure would be felt as a full queue, and cannot take a poi
 from __future__ import annotations
 
 import os
+import secrets
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +75,7 @@ def read_events(path: Path) -> Iterator[Any]:
 def write_events(path: Path, events: Iterable[Any]) -> None:
     """A whole file at once, under its name or not there."""
     Event = _buffers()[0]
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # another process may write the same file
     version = Event(wall_time=time.time(), file_version=VERSION)
     part.write_bytes(b"".join(map(_framed, (version, *events))))
     os.replace(part, path)

@@ -47,7 +47,7 @@ def matrix_picture(matrix: np.ndarray, titles: Sequence[str]) -> Image.Image:
             left, top = MARGIN + CELL * j, HEAD + CELL * k
             drawing.rectangle((left, top, left + CELL - 2, top + CELL - 2), _colour(value))
             ink = "white" if value > 0.55 else "black"
-            text = "–" if math.isnan(value) else f"{value:.2f}"
+            text = "" if math.isnan(value) else f"{value:.2f}"
             drawing.text((left + CELL / 2, middle), text, ink, font, anchor="mm")
     return picture
 
