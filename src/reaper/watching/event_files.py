@@ -11,6 +11,7 @@ import secrets
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ PATTERN = "events.out.tfevents.*"
 VERSION = "brain.Event:2"  # what readers look for in the first record
 
 
+@cache
 def _buffers() -> tuple[Any, Any]:
     """The classes of events and of their summaries, which are made when they are imported: here, so that commands that
     draw nothing do not wait for them."""
