@@ -52,7 +52,7 @@ def run(
     Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
     With more than one worker, call this from under
     `if __name__ == "__main__":`, as for everything that starts processes. With `engine="ray"` stages run on a Ray
-    cluster (docs/scaling.md).
+    cluster (docs/scaling.md). `tensorboard` draws curves in `out`, `wandb` sends them there (docs/watching.md).
     """
     names = [conditions] if isinstance(conditions, str) else list(conditions)
     study = plan(

@@ -63,6 +63,8 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path, number, worker
     assert len(saved) == workers
     counters = json.loads((saved[0] / "others.json").read_text())
     assert counters["practice/observed_frames"] > 0
+    told = [json.loads(path.read_text()) for path in (tmp_path / "out" / "live").iterdir()]
+    assert [record["state"] for record in told] == ["stopped"] * workers
 
 
 def test_a_second_interrupt_stops_at_once_without_damage(tmp_path):
