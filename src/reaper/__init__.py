@@ -44,13 +44,15 @@ def run(
     address: str | None = None,
     store: str | None = None,
     gpus_per_stage: float | None = None,
+    tensorboard: bool = True,
+    wandb: bool = False,
 ) -> list[RunResult]:
     """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
 
     Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
     With more than one worker, call this from under
     `if __name__ == "__main__":`, as for everything that starts processes. With `engine="ray"` stages run on a Ray
-    cluster (docs/scaling.md).
+    cluster (docs/scaling.md). `tensorboard` draws curves in `out`, `wandb` sends them there (docs/watching.md).
     """
     names = [conditions] if isinstance(conditions, str) else list(conditions)
     study = plan(
@@ -69,7 +71,7 @@ def run(
         gpus_per_stage,
     )
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
-        finished = carry_out(study, out, listen, share)
+        finished = carry_out(study, out, listen, share, tensorboard, wandb)
     wanted = {chain.name for chain in study.chains}
     return [result for result in read_results(finished) if result.stages["name"] in wanted]
 

@@ -47,6 +47,8 @@ def build_parser() -> Parser:
     run.add_argument(
         "--share", action="store_true", help="let several processes, also on other machines, work on one --out"
     )
+    run.add_argument("--no-tensorboard", action="store_true", help="write no curves to OUT/tensorboard")
+    run.add_argument("--wandb", action="store_true", help="also send curves, pictures and scores to wandb")
     run.add_argument("--engine", default="local", help="local, or ray: on a Ray cluster (default: local)")
     run.add_argument(
         "--address", metavar="ADDR", help="of the Ray cluster: HOST:PORT or auto (default: start one here)"
@@ -57,6 +59,11 @@ def build_parser() -> Parser:
     report = commands.add_parser("report", help="the score table, and a page with curves and pictures")
     report.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
     report.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as a Markdown page")
+
+    watch = commands.add_parser("watch", help="the live state of a run, also of one that runs on another machine")
+    watch.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
+    watch.add_argument("--once", action="store_true", help="show it once, instead of until all is done")
+    watch.add_argument("--json", action="store_true", help="machine-readable, once")
 
     play = commands.add_parser("play", help="let a trained agent play, and film it")
     play.add_argument("path", type=Path, metavar="PATH", help="output folder of a run, or one long-term memory")

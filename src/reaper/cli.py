@@ -1,8 +1,9 @@
-"""The command line: `reaper demo | run | report | play | export | import | verify | bench | conditions | ...`."""
+"""The command line: `reaper demo | run | watch | report | play | export | import | verify | bench | ...`."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,9 +48,13 @@ def _dispatch(words: Sequence[str]) -> int:
         case "run":
             chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
             chosen += ("engine", "address", "store", "gpus_per_stage")
+            chosen += ("wandb",)
             options = {name: getattr(arguments, name) for name in chosen}
+            options["tensorboard"] = not arguments.no_tensorboard
             commands.run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
             commands.report(arguments.out, console)
+        case "watch":
+            commands.watch(arguments, console)
         case "report":
             commands.report(arguments.out, console, arguments.markdown)
         case "play":
@@ -82,6 +87,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("reaper: stopped at once; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from rich.table import Table
 from reaper.errors import UserError
 
 
-def run(conditions: Sequence[str], out: Path, console: Console, share: bool = False, **options: Any) -> None:
+def run(
+    conditions: Sequence[str],
+    out: Path,
+    console: Console,
+    share: bool = False,
+    tensorboard: bool = True,
+    wandb: bool = False,
+    **options: Any,
+) -> None:
     from reaper.conditions import MAIN
     from reaper.display import showing
     from reaper.study import carry_out, plan
@@ -24,7 +32,13 @@ def run(conditions: Sequence[str], out: Path, console: Console, share: bool = Fa
     for notice in study.notices:
         console.print(f"note: {notice}", highlight=False)
     with showing(len(study.stages), Console(stderr=True)) as listen:
-        carry_out(study, out, listen, share)
+        carry_out(study, out, listen, share, tensorboard, wandb)
+
+
+def watch(arguments: argparse.Namespace, console: Console) -> None:
+    from reaper.watching.screen import watch
+
+    watch(arguments.out, console, arguments.once, arguments.json)
 
 
 def report(out: Path, console: Console, markdown: Path | None = None) -> None:

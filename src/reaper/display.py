@@ -13,25 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn
 
 from reaper.engines.local import Listener
-from reaper.progress import Event
+from reaper.progress import CURVES, Event, Rate
 from reaper.stages import Stage
 
 SECONDS_BETWEEN_LINES = 10.0
-
-
-class Rate:
-    """Work per second and time left of one phase of a stage."""
-
-    def __init__(self) -> None:
-        self.started, self.phase, self.first, self.last = time.monotonic(), "", 0, 0
-
-    def read(self, event: Event) -> tuple[float, float | None]:
-        if event["phase"] != self.phase or event["done"] < self.last:  # less: taken up again elsewhere
-            self.started, self.phase, self.first = time.monotonic(), event["phase"], event["done"]
-        self.last = event["done"]
-        done = event["done"] - self.first  # since this process began: a resumed stage has more behind it
-        rate = done / max(time.monotonic() - self.started, 1e-9)
-        return rate, (event["total"] - event["done"]) / rate if done else None
 
 
 def _describe(event: Event, rate: float, left: float | None) -> str:
@@ -54,6 +39,8 @@ class Lines:
 
     def __call__(self, stage: Stage, event: Event) -> None:
         kind = event.get("event", "progress")
+        if kind in CURVES:
+            return
         if kind == "held" and self.last.get(stage.digest) == -1.0:
             return  # said once
         if kind == "held":
@@ -89,9 +76,9 @@ class Bars:
             self.progress.update(self.bars[stage.digest], completed=event["done"], total=event["total"], note=note)
         elif kind == "remark":
             self.progress.console.print(f"note: {stage.title}: {event['text']}", highlight=False)
-        elif kind == "held":  # by another process that shares the folder
+        elif kind in ("held", "failed", "stopped"):  # held: by another process that shares the folder
             self._remove(stage)
-        else:
+        elif kind in ("finished", "kept"):
             self._remove(stage)
             self.finished += 1
             self.progress.update(self.whole, completed=self.finished, note=f"{self.finished} of {self.total} stages")

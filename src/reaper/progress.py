@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Event = dict[str, Any]
+CURVES = ("curves", "measured")  # events that are points of curves, for those who draw them
 
 
 class Progress:
@@ -17,11 +18,16 @@ class Progress:
         self._last = 0.0
         self.phase, self.unit, self.total, self.done = "", "frames", 0, 0
         self.score: float | None = None
+        self._timed = (time.monotonic(), 0)
 
-    def begin(self, phase: str, total: int, unit: str = "frames", done: int = 0) -> None:
-        """Starts a phase of `total` units of work, of which a resumed stage has some behind it."""
+    def begin(self, phase: str, total: int, unit: str = "frames", done: int = 0, curves: Sequence[str] = ()) -> None:
+        """Starts a phase of `total` units of work, of which a resumed stage has some behind it. `curves` are those that
+        the phase draws: what they had beyond `done` was lost with the process that drew it, and is drawn again."""
         self.phase, self.unit, self.total, self.done, self.score = phase, unit, total, done, None
+        self._timed = (time.monotonic(), done)
         self._emit()
+        if curves and self._send:
+            self._send({"event": "curves", "curves": list(curves), "step": done})
 
     def advance(self, amount: int, score: float | None = None) -> None:
         self.done += amount
@@ -29,6 +35,18 @@ class Progress:
             self.score = score
         if time.monotonic() - self._last >= self._between:
             self._emit()
+
+    def per_second(self, step: int) -> float:
+        """Work a second since the last call, or since the phase began."""
+        (then, before), now = self._timed, time.monotonic()
+        self._timed = (now, step)
+        return (step - before) / max(now - then, 1e-9)
+
+    def measure(self, curve: str, step: int, values: Mapping[str, float | None]) -> None:
+        """Points of curves, after so much work of the phase."""
+        if self._send:
+            told = {f"{curve}/{name}": float(value) for name, value in values.items() if value is not None}
+            self._send({"event": "measured", "step": step, "values": told})
 
     def _emit(self) -> None:
         self._last = time.monotonic()
@@ -41,3 +59,18 @@ class Progress:
         """Something the user should know, once."""
         if self._send:
             self._send({"event": "remark", "text": text})
+
+
+class Rate:
+    """Work per second and time left of one phase of a stage, as seen by whoever is told."""
+
+    def __init__(self) -> None:
+        self.started, self.phase, self.first, self.last = time.monotonic(), "", 0, 0
+
+    def read(self, event: Event) -> tuple[float, float | None]:
+        if event["phase"] != self.phase or event["done"] < self.last:  # less: taken up again elsewhere
+            self.started, self.phase, self.first = time.monotonic(), event["phase"], event["done"]
+        self.last = event["done"]
+        done = event["done"] - self.first  # since this process began: a resumed stage has more behind it
+        rate = done / max(time.monotonic() - self.started, 1e-9)
+        return rate, (event["total"] - event["done"]) / rate if done else None

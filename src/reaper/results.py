@@ -72,10 +72,10 @@ class RunResult:
 
 def read_results(store: Store) -> list[RunResult]:
     """Every run in the folder, finished or not."""
-    return [_checked_run(store, record) for record in store.runs()]
+    return [read_run(store, record) for record in store.runs()]
 
 
-def _checked_run(store: Store, record: dict[str, Any]) -> RunResult:
+def read_run(store: Store, record: dict[str, Any]) -> RunResult:
     """A record and rows that do not fit together are whole files of different runs, or forged ones."""
     try:
         return _read_run(store, record)

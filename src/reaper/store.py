@@ -8,6 +8,8 @@ OUT/stages/DIGEST/            one finished stage
 OUT/unfinished/DIGEST/N/      the newest checkpoints of a stage that is not finished (checkpoints.py)
 OUT/runs/NAME.json            which stages make up a condition's run with one seed
 OUT/locks/                    who is at work on what
+OUT/live/DIGEST.json          how far a stage is, or why it ended before it was finished (watching/pulses.py)
+OUT/tensorboard/              curves for those who look on (watching/recorder.py); no result depends on them
 OUT/damaged/                  what `reaper verify --set-aside` moved out of the way
 """
 
@@ -33,6 +35,8 @@ DIGEST = re.compile(r"[0-9a-f]{20}")
 STAGE_LISTS = ("teachers", "generators", "memories", "evaluations", "singles")  # of a run's record
 _DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
 PARTS = ("runs", "stages", "unfinished")
+LEFTOVERS = (".*.part", "*/.*.part", "tensorboard/*/*/.*.part")  # of killed processes
+BESIDES = ("damaged", "report", "live", "tensorboard", "wandb")  # of which no stage knows
 
 
 def digest_of(spec: Mapping[str, Any]) -> str:
@@ -110,7 +114,7 @@ class Store:
 
     def _sweep(self) -> None:
         """Removes what killed processes left behind; nobody else is at work here."""
-        leftovers = [path for pattern in (".*.part", "*/.*.part") for path in self.folder.glob(pattern)]
+        leftovers = [path for pattern in LEFTOVERS for path in self.folder.glob(pattern)]
         leftovers += [path for path in self.folder.glob("unfinished/*") if self.has(path.name)]
         for leftover in leftovers:
             with storing(leftover):
@@ -214,9 +218,7 @@ class Store:
 def _is_ours(present: set[str]) -> bool:
     """Whether a folder may become or already is a run; without reaper.json only where damage was set aside."""
     foreign = {name for name in present if not name.endswith(".part")} - {"locks"}
-    return (
-        not foreign or "reaper.json" in foreign or ("damaged" in foreign and foreign <= {*PARTS, "damaged", "report"})
-    )
+    return not foreign or "reaper.json" in foreign or ("damaged" in foreign and foreign <= {*PARTS, *BESIDES})
 
 
 def _is_record_of(name: str, record: Mapping[str, Any]) -> bool:

@@ -27,6 +27,7 @@ from reaper.preflight import check_room
 from reaper.stages import Stage, consolidation_stage, evaluation_stage, generator_stage, short_term_stage
 from reaper.store import Store
 from reaper.tasks.sequence import Sequence, find_sequence
+from reaper.watching.attending import attending
 
 
 @dataclass
@@ -230,9 +231,20 @@ def _command(
     return shlex.join(words)
 
 
-def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False) -> Store:
+def carry_out(
+    plan: Plan,
+    out: str | Path,
+    listen: Listener,
+    share: bool = False,
+    tensorboard: bool = True,
+    wandb: bool = False,
+) -> Store:
     """Runs what is missing and writes down which stages make up each run. With `share`, other processes may be at work
     on the same folder."""
+    if wandb:
+        from reaper.watching.weights_and_biases import find_wandb
+
+        find_wandb()  # said now if it is missing, before anything is written
     cluster = plan.means.cluster
     if share and cluster and cluster.store == "fetch":
         raise UserError("with --store fetch the folder is this run's alone; leave out --share or use --store shared")
@@ -244,7 +256,9 @@ def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False
             store.runs()  # a damaged record is said to be so, not overwritten
             for chain in plan.chains:
                 store.write_run(chain.name, chain.record())
-            run_stages(plan.stages, store, plan.means, stop, listen)
+            names = [chain.name for chain in plan.chains]
+            with attending(store, names, listen, tensorboard, wandb) as tell:
+                run_stages(plan.stages, store, plan.means, stop, tell)
         except Stopped:
             name = signal.Signals(stop.signal).name if stop.signal else "a signal"
             raise Stopped(f"stopped by {name}; all is saved, and the same command goes on from here") from None

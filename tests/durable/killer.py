@@ -20,6 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from conftest import TINY  # sets one thread
 
 from reaper.study import carry_out, plan
+from reaper.watching import event_files, images
+
+event_files.new_event(0, [event_files.scalar("", 0.0)])  # imports what draws curves
+images.as_png(images.Image.new("L", (1, 1)))
 
 LONGER = {"generator.steps": 60, "long-term.observed-frames": 400, "short-term.observed-frames": 480}
 

@@ -7,9 +7,10 @@ from reaper.cli import main
 
 
 def contents(folder):
-    """Every file but the locks, which each command touches."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "locks" not in path.parts)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    """Every file but the locks, which each command touches, and what is only there for those who look on."""
+    files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    besides = ("locks/", "live/", "tensorboard/")
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(besides)}
 
 
 def results(out):

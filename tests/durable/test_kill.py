@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from curves import read_curves, same_curves
 
 KILLER = Path(__file__).parent / "killer.py"
 
@@ -28,6 +29,8 @@ def compare(tmp_path, kills, conditions):
         assert set(expected) == set(found)
         assert [name for name in expected if expected[name] != found[name]] == []
         assert not list((tmp_path / str(run)).glob("unfinished/*/*"))
+        assert not list((tmp_path / str(run)).glob("live/*"))
+        same_curves(read_curves(tmp_path / "whole"), read_curves(tmp_path / str(run)))
     return told
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from conftest import TINY, run_tiny
+from curves import read_curves
 
 from reaper.cli import main
 from reaper.conditions import MAIN
@@ -99,6 +100,13 @@ def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
     assert set(expected) == set(found)
     assert [name for name in expected if expected[name] != found[name]] == []
     assert listen.kinds("started") == listen.kinds("finished") == Counter(stage.kind for stage in study.stages)
+    # A point that was on its way from the node that died may be missing; none is there twice or elsewhere.
+    drawn = read_curves(tmp_path / "ray")
+    for place, curves in read_curves(tmp_path / "local").items():
+        for tag, points in curves.items():
+            assert set(drawn[place].get(tag, ())) <= set(points)
+            if tag.startswith("evaluation/"):
+                assert max(drawn[place][tag]) == max(points)
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY, run_tiny
+from curves import read_curves
 
 from reaper.checkpoints import Interval, Keeper, Shelf
 from reaper.engines.stopping import Stop
@@ -62,6 +63,8 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path, number, worker
     assert len(saved) == workers
     counters = json.loads((saved[0] / "others.json").read_text())
     assert counters["practice/observed_frames"] > 0
+    told = [json.loads(path.read_text()) for path in (tmp_path / "out" / "live").iterdir()]
+    assert [record["state"] for record in told] == ["stopped"] * workers
 
 
 def test_a_second_interrupt_stops_at_once_without_damage(tmp_path):
@@ -108,6 +111,10 @@ def test_two_processes_share_a_folder_and_no_stage_is_run_twice(tmp_path):
         events = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
         finished += [event["digest"] for event in events if event["event"] == "finished"]
     assert len(finished) == len(set(finished)) == len(Store(tmp_path / "out").stages())
+    drawn = read_curves(tmp_path / "out")  # one file a folder, and no point twice
+    assert sum("/stages/" in place for place in drawn) == 3  # two teachers and the second task's consolidation
+    assert max(drawn["tensorboard/runs/no-reh--catch-dodge--seed-0"]["score/dodge"]) == 2
+    assert not list((tmp_path / "out" / "live").iterdir())
 
 
 def test_a_folder_that_is_not_shared_is_refused(tmp_path):

@@ -33,6 +33,7 @@ BAD = [
     (["run", "reh", "--tasks", "atari-3", "--rehearsal.items", "90000000"], "GB of memory"),
     (["run"], "required: CONDITION"),
     (["report", "nowhere"], "is not a run"),
+    (["watch", "nowhere"], "is not a run"),
     (["play", "nowhere", "--task", "catch"], "is not a run"),
     (["dance"], "invalid choice"),
 ]

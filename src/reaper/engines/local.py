@@ -107,6 +107,23 @@ class Board:
     def finished(self, stage: Stage) -> None:
         self.listen(stage, {"event": "finished", **self.store.stage(stage.digest).made()})
 
+    def ended(self, stage: Stage, error: BaseException) -> None:
+        """It ended before it was finished: it was asked to, or it failed."""
+        kind = "stopped" if isinstance(error, Stopped | KeyboardInterrupt) else "failed"
+        self.listen(stage, {"event": kind, **in_one_line(error)})
+
+
+def in_one_line(error: BaseException) -> Event:
+    """What a record says of an error: one line, and the exit code that goes with it."""
+    if isinstance(error, KeyboardInterrupt):
+        return {"error": "stopped at once", "exit_code": 130}
+    if isinstance(error, BrokenProcessPool):
+        error = worse(None, error)
+    if isinstance(error, ReaperError):
+        return {"error": str(error), "exit_code": error.exit_code}
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return {"error": text, "exit_code": 1}
+
 
 def run_stages(stages: Sequence[Stage], store: Store, means: Means, stop: Stop, listen: Listener) -> None:
     """Runs every stage that is not in the store yet; `stages` are in an order in which parents come first."""
@@ -131,10 +148,12 @@ def _run_here(board: Board, means: Means, stop: Stop) -> None:
                 continue
             board.listen(stage, {"event": "started"})
             progress = Progress(lambda event, s=stage: board.listen(s, event))
-            if run_stage(stage, board.store, torch.device(means.device), progress, means.every, stop):
-                board.finished(stage)
-            else:
-                board.put_back(stage)
+            try:
+                done = run_stage(stage, board.store, torch.device(means.device), progress, means.every, stop)
+            except BaseException as error:
+                board.ended(stage, error)
+                raise
+            board.finished(stage) if done else board.put_back(stage)
     finally:
         torch.set_num_threads(before)
 
@@ -173,11 +192,16 @@ def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
             if not running:
                 time.sleep(0.2)
             _pass_on(events, by_digest, board.listen)
+            asked = failure is not None  # workers that were asked to stop may break off before they listen
             for future in done:
                 stage = running.pop(future)
                 try:
                     board.finished(stage) if future.result() else board.put_back(stage)
-                except (ReaperError, BrokenProcessPool) as error:
+                except Exception as error:
+                    broken = isinstance(error, BrokenProcessPool)
+                    board.ended(stage, Stopped("stopped") if broken and asked else error)
+                    if not isinstance(error, ReaperError) and not broken:
+                        raise
                     failure = worse(failure, error)
             if stop() and not failure:
                 failure = Stopped("stopped")

@@ -155,7 +155,10 @@ class Driver:
                 self.board.finished(stage)
             else:
                 self.board.put_back(stage)
-        except ReaperError as error:
+        except Exception as error:
+            self.board.ended(stage, error)
+            if not isinstance(error, ReaperError):
+                raise
             self.failure = worse(self.failure, error)
 
     def _ask_to_stop(self) -> None:

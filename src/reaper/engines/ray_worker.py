@@ -9,6 +9,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ class Line:
         node = {"host": platform.node(), "node": ray.get_runtime_context().get_node_id()}
         self._stopping = bool(ray.get(self._exchange.report.remote(self._digest, {"event": "started", **node})))
 
+    def end(self) -> None:
+        """Waits until the driver can have all that was reported: a result must not overtake it."""
+        with suppress(RayError):  # the driver is gone
+            ray.get(self._exchange.stopping.remote())
+
     def stop(self) -> bool:
         """Never waits for an answer: a late one stops the stage a moment later."""
         now = time.monotonic()
@@ -167,15 +173,18 @@ def _run(order: Order, store: Store, line: Line) -> bool:
     def run() -> bool:
         return run_stage(stage, store, device, line.progress, order.every, line.stop)
 
-    if order.others:
-        return run()
-    # Nobody else may be at work here, so whoever holds the stage is dead and the file system does not know it yet.
-    if not patiently(run, line.stop):
-        raise UserError(
-            f"{stage.title}: somebody has held {store.stage_lock(stage.digest).path} for {PATIENCE / 60:g} minutes; if "
-            "no other run writes there, delete that file and run the same command again"
-        )
-    return True
+    try:
+        if order.others:
+            return run()
+        # Nobody else may be at work here, so whoever holds the stage is dead and the file system does not know it yet.
+        if patiently(run, line.stop):
+            return True
+    finally:
+        line.end()
+    raise UserError(
+        f"{stage.title}: somebody has held {store.stage_lock(stage.digest).path} for {PATIENCE / 60:g} minutes; if "
+        "no other run writes there, delete that file and run the same command again"
+    )
 
 
 def _open_shared(order: Order) -> Store:

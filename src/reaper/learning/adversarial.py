@@ -121,7 +121,8 @@ class AdversarialTraining:
     def run(self) -> Generator:
         context, pairs = self.context, self.context.settings.generator.steps // 2
         context.keeper.keep("adversarial", self)
-        context.progress.begin("dream practice", 2 * pairs, "steps", done=2 * self.pairs_done)
+        done = 2 * self.pairs_done
+        context.progress.begin("dream practice", 2 * pairs, "steps", done, curves=("generator",))
         if self.pairs_done < pairs:
             self.begin()
         while self.pairs_done < pairs:
@@ -135,7 +136,10 @@ class AdversarialTraining:
 
     def note(self, d_loss: float, g_loss: float) -> None:
         check_finite(d_loss + g_loss, "the generator", f"step {2 * self.pairs_done:,}")
-        self.curve.append({"step": 2 * self.pairs_done, "discriminator": d_loss, "generator": g_loss})
+        step, progress = 2 * self.pairs_done, self.context.progress
+        self.curve.append({"step": step, "discriminator": d_loss, "generator": g_loss})
+        losses = {"discriminator_loss": d_loss, "generator_loss": g_loss}
+        progress.measure("generator", step, {**losses, "steps_per_second": progress.per_second(step) or None})
 
     def state(self) -> State:
         return {"pairs_done": self.pairs_done, **self.parts.state()}

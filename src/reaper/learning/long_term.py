@@ -111,6 +111,7 @@ class Consolidation:
             lesson.player,
             lesson.replay,
             lesson.after_frames,
+            {"alpha": recall.alpha},
         )
         context.keeper.keep("lesson", lesson.parts)
         context.keeper.keep("recall", recall)

@@ -6,7 +6,7 @@ the loss of an update and in what makes a window the best.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,8 @@ from reaper.learning.update import Batch, Update
 from reaper.memory.replay import Replay
 
 Row = dict[str, Any]  # one evaluation: task, observed frames, scores
-LOOK_EVERY = 4_096  # observed frames between two looks at the loss: on a GPU, looking means waiting
+LOOK_EVERY = 4_096  # observed frames between two looks at the loss, at most: on a GPU, looking means waiting
+LOOKS = 100  # at the loss of a short practice, so that its curves have a shape
 
 
 class BestWindow:
@@ -70,8 +71,10 @@ class Practice:
         player: Player | None = None,
         replay: Replay | None = None,
         after_frames: Callable[[int, int], None] = lambda before, now: None,
+        constants: Mapping[str, float | None] | None = None,
     ) -> None:
         self.context, self.weights, self.update, self.best = context, weights, update, best
+        self.constants = constants or {}  # told with every measurement
         self.draw, self.drawing, self.after_frames = draw, drawing, after_frames
         self.player, self.replay = player, replay
         self.records = context.device.type == "cuda"
@@ -83,19 +86,25 @@ class Practice:
         self.rows = Rows()
         self.learning = player is None
         self.unfiled: Moment | None = None  # the last step of the games, where the replay does not have it yet
-        self.name = ""
+        self.name, self.look_every = "", LOOK_EVERY
+        self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
+        self.new_scores: list[float] = []  # since then
 
     def run(self, name: str, total_frames: int, tests: Sequence[Callable[[int], Row]]) -> list[Row]:
         """Trains to the end and returns the rows of all tests, one of each a seam."""
-        self.name = name
+        self.name, self.look_every = name, min(LOOK_EVERY, max(1, total_frames // LOOKS))
         self.context.keeper.keep("practice", self)
-        self.context.progress.begin(name, total_frames, done=self.observed_frames)
+        progress, seen = self.context.progress, self.observed_frames
+        progress.begin(name, total_frames, done=seen, curves=("training", "evaluation"))
         every = self.context.settings.evaluation.every
         while self.seam < total_frames:
             self.run_to(min((self.seam // every + 1) * every, total_frames))
             for test in tests[self.tested :]:
-                self.rows.append(test(self.observed_frames))
+                self.rows.append(row := test(self.observed_frames))
                 self.tested += 1
+                mean = sum(row["scores"]) / len(row["scores"])
+                progress.measure("evaluation", self.observed_frames, {row["task"]: mean})
+            progress.per_second(self.observed_frames)  # tests are no training: the clock starts anew
             self.seam, self.tested = self.observed_frames, 0
         return self.rows
 
@@ -128,15 +137,18 @@ class Practice:
             self.player.receive()
             self.take_in(self.player)
             self.best.scores += (scores := self.player.take_scores())
+            self.new_scores += scores
             self.context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
         else:
             self.context.progress.advance(play.games)
         self.observed_frames = now
         self.after_frames(before, now)
-        if crossed(LOOK_EVERY, before, now):
+        ends_window = crossed(self.best.frames, before, now)
+        if crossed(self.look_every, before, now) or ends_window:
             self.look()
-        if crossed(self.best.frames, before, now):
+        if ends_window:
             self.best.close()
+            self.told, self.told_loss = 0, 0.0
 
     def learn(self, updates: int) -> None:
         """Makes so many updates: one after the other, or as one recording."""
@@ -173,9 +185,22 @@ class Practice:
         self.recordings.get("file", lambda: replay.add(*moment))()
 
     def look(self) -> None:
-        """Stops when the numbers have gone wrong."""
-        if self.best.losses:
-            check_finite(float(self.best.loss_sum), self.name, f"{self.observed_frames:,} observed frames")
+        """Stops when the numbers have gone wrong, and tells how they are."""
+        total, losses = float(self.best.loss_sum) if self.best.losses else 0.0, self.best.losses
+        check_finite(total, self.name, f"{self.observed_frames:,} observed frames")
+        if self.observed_frames > self.told_at:
+            loss = (total - self.told_loss) / (losses - self.told) if losses > self.told else None
+            self.tell(loss)
+            self.told, self.told_loss, self.told_at = losses, total, self.observed_frames
+
+    def tell(self, loss: float | None) -> None:
+        """Points of the training curves: means since the last ones."""
+        seen, progress, scores = self.observed_frames, self.context.progress, self.new_scores
+        score = sum(scores) / len(scores) if scores else None
+        epsilon = exploration(seen, self.context.settings.play) if self.player else None
+        values = {"score": score, "loss": loss, "epsilon": epsilon, **self.constants}
+        progress.measure("training", seen, {**values, "frames_per_second": progress.per_second(seen)})
+        self.new_scores = []
 
     def _parts(self) -> Parts:
         parts = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, acting=self.randomness)
@@ -193,6 +218,8 @@ class Practice:
         self.observed_frames, self.seam = state["observed_frames"], state["seam"]
         self.tested, self.learning = state["tested"], state["learning"]
         self._parts().restore(state)
+        self.told, self.told_loss = self.best.losses, float(self.best.loss_sum)
+        self.told_at = self.observed_frames - 1  # a seam's last look may be still to come
 
 
 def crossed(interval: int, before: int, now: int) -> bool:

@@ -27,7 +27,7 @@ class RecalledItems(Recall):
 
     def __init__(self, context: Context, items: Items, knowledge: Knowledge, tasks_before: int) -> None:
         self.items, self.knowledge = items, knowledge
-        self.alpha = context.settings.long_term.alpha_for(tasks_before + 1)
+        self.alpha: float = context.settings.long_term.alpha_for(tasks_before + 1)
         self.randomness = context.stream("retained batches")
 
     def draw(self, count: int) -> tuple[torch.Tensor, ...]:

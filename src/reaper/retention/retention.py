@@ -24,6 +24,8 @@ from reaper.paper.settings import Settings
 class Recall:
     """What was recalled for one task. This one has nothing to add to the loss of the new task."""
 
+    alpha: float | None = None  # the weight of the new task against the recalled ones, where a method has one
+
     def draw(self, count: int) -> tuple[torch.Tensor, ...]:
         """What is to be rehearsed, if anything: `count` states, and whatever `combine` has to know of each."""
         return ()
