@@ -21,6 +21,7 @@ from reaper.scales import as_dict, check, from_dict
 from reaper.sealed_zip import Pack
 from reaper.store import Artefact, Store
 from reaper.tasks.sequence import find_task, match_task
+from reaper.zoo import locate
 
 
 class Agent:
@@ -84,12 +85,12 @@ def load(
     device: str = "cpu",
 ) -> Agent:
     """The agent of a run (an output folder) or of one long-term memory (a stage's folder, an imported memory, or the
-    file it was exported to).
+    file it was exported to), or one that comes with the package (`pretrained:NAME`).
 
     Where a folder holds several runs, `condition`, `seed` and `sequence` choose one; `after_task` counts from one and
     chooses an earlier long-term memory than the last.
     """
-    path = Path(path)
+    path = locate(path)
     if path.is_file():
         return _open_pack(path, device)
     if (path / MANIFEST).is_file():

@@ -59,13 +59,20 @@ def build_parser() -> Parser:
     report.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as a Markdown page")
 
     play = commands.add_parser("play", help="let a trained agent play, and film it")
-    play.add_argument("path", type=Path, metavar="PATH", help="output folder of a run, or one long-term memory")
+    play.add_argument(
+        "path", nargs="?", metavar="PATH", help="output folder of a run, one long-term memory, or pretrained:NAME"
+    )
+    play.add_argument("--pretrained", metavar="NAME", help="an agent that comes with the package (see `reaper zoo`)")
     play.add_argument("--task", required=True, help="which of its tasks")
     _add_choice(play)
     play.add_argument("--games", type=int, default=3, help="how many whole games (default: %(default)s)")
     play.add_argument("--video", type=Path, metavar="FILE", help="film the first game: a .gif or .mp4 file")
 
     _add_moving(commands)
+
+    zoo = commands.add_parser("zoo", help="trained agents that come with the package")
+    zoo.add_argument("name", nargs="?", metavar="NAME", help="show the card of one of them")
+    zoo.add_argument("--json", action="store_true", help="machine-readable")
 
     for name, about in (
         ("conditions", "every condition and its four axes"),

@@ -1,4 +1,5 @@
-"""The command line: `reaper demo | run | report | play | export | import | verify | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | report | play | zoo | export | import | verify | conditions | tasks |
+equations`."""
 
 from __future__ import annotations
 
@@ -54,6 +55,8 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.report(arguments.out, console, arguments.markdown)
         case "play":
             commands.play(arguments, console)
+        case "zoo":
+            commands.zoo(arguments.name, arguments.json, console)
         case "export":
             commands.export(arguments)
         case "import":
