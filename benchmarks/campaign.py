@@ -3,7 +3,7 @@
     campaign.py begin HOME RePR reh no-reh --tasks atari-3 --fraction 0.1    what is to be run, most important first
     campaign.py send HOME CARRY                 what the next slice needs, as a few files of at most 16 MiB
     campaign.py slice CARRY BACK --seconds 560  there: goes on, stops in time, leaves finished stages in BACK
-    campaign.py receive HOME BACK               adds them to HOME/store, a run like any other: `reaper report HOME/store`
+    campaign.py receive HOME BACK               adds them to HOME/store: `reaper report HOME/store`
     campaign.py plan HOME                       what is done, what is left, and how long it should take
 
 docs/campaign.md says what can travel, and what cannot.
@@ -42,6 +42,7 @@ from reaper.thinning import export_stages
 PIECE = 15 << 20  # bytes; a file may have 16 MiB
 ROOM = 4 * PIECE  # of 64 MiB; the rest is for the description, a log and what else a slice may want to leave
 DESCRIPTION = "campaign.json"
+LOST = "lost.json"
 STEM = "stages."
 
 # -- a campaign's description, and its files on the way
@@ -116,11 +117,13 @@ def send(arguments: argparse.Namespace) -> None:
     study, store = read_plan(arguments.home, device="cpu"), Store.open(arguments.home / "store")
     stages = in_order(study.chains)
     hand_over(store, to_carry(stages, store, ROOM), arguments.home / DESCRIPTION, arguments.carry)
+    write_sealed(arguments.carry / LOST, {"seconds": read_lost(arguments.home)})
 
 
 def receive(arguments: argparse.Namespace) -> None:
     with joined(arguments.back) as file:
         say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store')}")
+    write_sealed(arguments.home / LOST, {"seconds": {**read_lost(arguments.home), **read_lost(arguments.back)}})
 
 
 def show_plan(arguments: argparse.Namespace) -> None:
@@ -141,10 +144,18 @@ def show(slice_: Slice) -> None:
 def pace_of(arguments: argparse.Namespace, study: Plan, store: Store) -> Pace:
     names = ("frames_per_second", "steps_per_second", "test_seconds", "start_seconds")
     pace = Pace(*(getattr(arguments, name) for name in names))
+    lost = read_lost(arguments.carry if arguments.command == "slice" else arguments.home)
     for stage in study.stages:
         if store.has(stage.digest):
             pace.note(stage, store.stage(stage.digest).made()["seconds"])
+        elif stage.digest in lost:
+            pace.note_lost(stage, lost[stage.digest])
     return pace
+
+
+def read_lost(folder: Path) -> dict[str, float]:
+    """Stages that ran out of time, and after how many seconds."""
+    return read_sealed(folder / LOST)["seconds"] if (folder / LOST).is_file() else {}
 
 
 # -- in a slice
@@ -162,16 +173,22 @@ def run_slice(arguments: argparse.Namespace) -> int:
     slice_ = Slice(stages, store, pace, ROOM, before, arguments.margin, arguments.folder_stays)
     deadline = started + arguments.seconds - arguments.reserve
     failure: ReaperError | None = None
+    left_before = len(slice_.left())
+    running: dict[str, float] = {}  # digest -> since when
     try:
-        go_on(slice_, study, deadline)
+        go_on(slice_, study, deadline, running)
     except ReaperError as error:
         failure = error  # what is finished is brought back all the same
     finally:
         store.close()
     hand_over(store, to_bring_back(stages, store, before, ROOM), arguments.carry / DESCRIPTION, arguments.back)
+    lost = {} if arguments.folder_stays else {stage: round(deadline - since) for stage, since in running.items()}
+    write_sealed(arguments.back / LOST, {"seconds": lost})
     say(f"slice of {time.monotonic() - started:.0f} s ends; {len(slice_.left())} stages are left in all")
     if failure and not isinstance(failure, Stopped):
         raise failure
+    if left_before == len(slice_.left()) > 0 and not running:
+        raise UserError("nothing that is left fits into a slice; see `plan`, and give more --seconds or --folder-stays")
     return Stopped.exit_code if slice_.left() else 0
 
 
@@ -182,15 +199,19 @@ def _names_in(file: Path) -> frozenset[str]:
         return frozenset(name.split("/")[1] for name in pack.files if name.startswith("stages/"))
 
 
-def go_on(slice_: Slice, study: Plan, deadline: float) -> None:
-    """Runs one batch of stages after another until none fits into the time that is left."""
+def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]) -> None:
+    """Runs one batch of stages after another until none fits into the time that is left; what is left in `running` was
+    not finished."""
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     left = slice_.left()
     with showing(len(left), Console(stderr=True)) as show_event, listening() as stop:
 
         def listen(stage: Stage, event: Event) -> None:
+            if event.get("event") == "started":
+                running[stage.digest] = time.monotonic()
             if event.get("event") == "finished":
+                running.pop(stage.digest, None)
                 slice_.pace.note(stage, event["seconds"])
                 say(f"finished in {event['seconds']:,.0f} s: {stage.title}")
             show_event(stage, event)
@@ -233,7 +254,7 @@ def build_parser() -> argparse.ArgumentParser:
     slicing.add_argument("back", type=Path)
     slicing.add_argument("--work", type=Path, default=Path("runs/slice"), help="the store (default: %(default)s)")
     slicing.add_argument("--seconds", type=float, default=560.0, help="how long the slice may last")
-    slicing.add_argument("--reserve", type=float, default=40.0, help="of these, for the last checkpoint and for packing")
+    slicing.add_argument("--reserve", type=float, default=40.0, help="of these, for a last checkpoint and packing")
     slicing.add_argument("--margin", type=float, default=1.15, help="by which stages may take longer than thought")
     slicing.add_argument("--folder-stays", action="store_true", help="--work outlives the slice: begin what cannot end")
     slicing.add_argument("--device", default="auto")

@@ -17,6 +17,7 @@ from reaper.stages import Stage
 from reaper.store import Store
 from reaper.study import Chain
 
+LOST = 1.2  # times longer than it had, a stage that was not finished is thought to take
 DOCUMENTS = 64 << 10  # bytes, generously: manifest, rows, curves
 REAL_PICTURES, DREAMT_PICTURES = 64, 96  # states that a stage keeps for the report
 # What a stage reads of each of its parents, beside documents.
@@ -95,6 +96,10 @@ class Pace:
 
     def note(self, stage: Stage, seconds: float) -> None:
         self.seen.setdefault(_likeness(stage), []).append(seconds)
+
+    def note_lost(self, stage: Stage, seconds: float) -> None:
+        """It was not finished in so many seconds, so it takes longer."""
+        self.note(stage, LOST * seconds)
 
     def seconds(self, stage: Stage) -> float:
         seen = self.seen.get(_likeness(stage))

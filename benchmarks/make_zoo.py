@@ -2,8 +2,8 @@
 
     python benchmarks/make_zoo.py STORE NAME [--condition RePR] [--seed 0] [--games 30] [--folder src/reaper/zoo]
 
-The scores are those of the pack itself, opened as a user opens it; beside them stand the run's own: the same agent before
-rounding, one DQN a task, and random play.
+The scores are those of the pack itself, opened as a user opens it; beside them stand the run's own: the same agent
+before rounding, one DQN a task, and random play.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ def facts_of(making: Making) -> dict[str, Any]:
 
 
 def card_of(name: str, facts: dict[str, Any], result: RunResult, devices: list[str]) -> str:
-    settings, last = result.settings, result.titles[-1]
-    network = settings.frames
+    settings, frames, condition = result.settings, result.settings.frames, facts["condition"]
+    first = _short(result.tasks[0])
     return f"""# {name}
 
-One network that plays {len(facts["tasks"])} games, learnt one after another: {", ".join(result.titles)}. It was made by
-{facts["condition"]}, and holds the agent and what the condition remembers by, in half precision: {facts["bytes"]:,} bytes.
+One network that plays {len(facts["tasks"])} games, learnt one after another: {", ".join(result.titles)}.
+It was made by {condition}, and holds the agent and what that remembers by, in half precision: {facts["bytes"]:,} bytes.
 
 ## Scores
 
-Mean ± standard deviation of whole games with {settings.evaluation.exploration:.0%} random actions; `share` is 0 for random play and 1
-for a DQN of the same budget trained on that game alone. The first column is this pack ({facts["games"]} games), the second the same
-agent before its weights were rounded.
+Mean ± standard deviation of whole games with {settings.evaluation.exploration:.0%} random actions. `share` is 0 for
+random play and 1 for a DQN with the same budget trained on that game alone. The first column is this pack
+({facts["games"]} games), the second the same agent before its weights were rounded.
 
 {_score_table(facts)}
 
@@ -105,22 +105,25 @@ agent before its weights were rounded.
 {facts["command"]}
 ```
 
-reaper {facts["version"]}, seed {facts["seed"]}, fraction of the budget {facts["fraction"]:g}: {settings.short_term.observed_frames:,} observed
-frames a game for its own DQN, {settings.long_term.observed_frames:,} for the long-term network, {settings.generator.steps:,} steps for
-each generator. Device: {", ".join(devices)}. The pack was written by `benchmarks/make_zoo.py` of reaper {VERSION} with condition
-{facts["condition"]}, seed {facts["seed"]}.
+reaper {facts["version"]}, seed {facts["seed"]}, fraction of the budget {facts["fraction"]:g}, on {", ".join(devices)}:
+
+- {settings.short_term.observed_frames:,} observed frames a game for its own DQN,
+- {settings.long_term.observed_frames:,} observed frames a game for the long-term network,
+- {settings.generator.steps:,} steps for each generator, where the condition has one.
+
+`benchmarks/make_zoo.py` of reaper {VERSION} wrote the pack and this card.
 
 ## Use
 
 ```sh
-reaper play --pretrained {name} --task {_short(result.tasks[0])} --video {_short(result.tasks[0]).lower()}.gif
-reaper run {facts["condition"]} --continue-from pretrained:{name} --tasks ANOTHER-TASK --out runs/further
+reaper play --pretrained {name} --task {first} --video {first.lower()}.gif
+reaper run {condition} --continue-from pretrained:{name} --tasks ANOTHER-TASK --out runs/further
 ```
 
 ## Limits
 
-- One seed, and {last} was learnt last: games learnt earlier are the ones that may have suffered.
-- It plays these games from frames of {network.size} x {network.size} pixels, {network.history} at a time, and no others; it was never
+- One seed, and {result.titles[-1]} was learnt last: games learnt earlier are the ones that may have suffered.
+- It plays these games from {frames.history} frames of {frames.size} x {frames.size} pixels, and no others; it was never
   tested with sticky actions or other variants of them.
 - Rounded weights: as the start of further training it is not the same as the run it comes from.
 - A frame is an observed frame (four emulator frames on Atari). Compare with published numbers only at the same budget.
@@ -137,8 +140,9 @@ def _score_table(facts: dict[str, Any]) -> str:
 
 
 def _share(score: float, _: float | None, single: float | None, random: float | None) -> str:
-    known = single is not None and random is not None and single > random
-    return f"{(score - random) / (single - random):.2f}" if known else "–"
+    if single is None or random is None or single <= random:
+        return "–"
+    return f"{(score - random) / (single - random):.2f}"
 
 
 def _short(task: str) -> str:

@@ -39,6 +39,13 @@ def build_parser() -> Parser:
     run.add_argument("--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)")
 
     run.add_argument(
+        "--continue-from",
+        metavar="MEMORY",
+        help="teach a long-term memory further tasks: pretrained:NAME, a pack of weights, or another output folder",
+    )
+    run.add_argument("--from-condition", metavar="NAME", help="with --continue-from, which condition of that folder")
+    run.add_argument("--from-seed", type=int, metavar="N", help="with --continue-from, which seed of that folder")
+    run.add_argument(
         "--checkpoint-every",
         default="10m",
         metavar="N",

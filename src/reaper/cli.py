@@ -47,7 +47,7 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.report(arguments.out, console)
         case "run":
             chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
-            chosen += ("engine", "address", "store", "gpus_per_stage")
+            chosen += ("engine", "address", "store", "gpus_per_stage", "continue_from", "from_condition", "from_seed")
             options = {name: getattr(arguments, name) for name in chosen}
             commands.run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
             commands.report(arguments.out, console)

@@ -53,7 +53,7 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.games < 1:
         raise UserError(f"--games must be at least 1, not {arguments.games}")
     if (arguments.path is None) == (arguments.pretrained is None):
-        raise UserError("say what is to play: the PATH of a run or of a memory, or --pretrained NAME (see `reaper zoo`)")
+        raise UserError("say what is to play: the PATH of a run or memory, or --pretrained NAME (see `reaper zoo`)")
     path = arguments.path or f"pretrained:{arguments.pretrained}"
     agent = load(path, arguments.condition, arguments.seed, arguments.sequence, arguments.after_task)
     task = find_task(match_task(agent.tasks, arguments.task))

@@ -183,7 +183,7 @@ class Folder:
     def checked(self, name: str) -> Path:
         path, entry = self.folder / name, self.files.get(name)
         if name in self.left_out:
-            raise UserError(f"{path} was left out when its run was packed; bring the stage as a whole, or make it again")
+            raise UserError(f"{path} was left out when its run was packed; bring it as a whole, or make it again")
         try:
             whole = entry and path.stat().st_size == entry["bytes"] and sha256(path) == entry["sha256"]
         except OSError:

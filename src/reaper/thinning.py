@@ -16,7 +16,7 @@ from reaper.store import Store
 
 
 def export_stages(store: Store, file: Path, kept: Mapping[str, Collection[str]], overwrite: bool = False) -> str:
-    """Packs the records of all runs and the stages named by `kept`: digest -> which of its files; a sentence about it."""
+    """Packs the records of all runs and the stages in `kept`: digest -> which of its files; a sentence about it."""
     with new_pack(file, "run", overwrite) as pack:
         with (store.folder / "reaper.json").open("rb") as source:
             pack.add("reaper.json", source)
