@@ -83,9 +83,7 @@ def test_a_chain_that_cannot_travel_is_begun_only_if_all_of_it_fits(campaign, tm
     from campaign_plan import Pace, Slice, in_order
 
     study = plan(["reh"], "catch,dodge", device="cpu", overrides={**TINY, **QUICK}, workers=1)
-    store = run_tiny(
-        tmp_path / "run", ["no-reh"], "catch,dodge", overrides={"rehearsal.items": 3000}
-    )  # has the teachers
+    store = run_tiny(tmp_path / "run", ["no-reh"], "catch,dodge", overrides=QUICK)  # has the teachers
     slice_ = Slice(in_order(study.chains), store, Pace(10.0, 10.0, 1.0, 0.0), 1_700_000, frozenset(), margin=1.0)
     first = slice_.choose(1e9)[0]
     assert first.title.startswith("reh: consolidate catch")

@@ -22,7 +22,6 @@ from reaper.store import Store
 from reaper.study import plan
 from reaper.verify import verify
 
-
 SELDOM_TESTED = {"evaluation.every": 10_000, "evaluation.games": 1}  # whole games take most of a small run's time
 
 
