@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from campaign_files import DESCRIPTION, LOST, PIECE, hand_over, joined, read_lost, read_plan, stages_in
 from campaign_plan import Pace, Slice, bytes_of, in_order, to_bring_back, to_carry
 from rich.console import Console
 
@@ -31,67 +27,14 @@ from reaper.display import showing
 from reaper.engines.local import run_stages
 from reaper.engines.stopping import listening
 from reaper.errors import ReaperError, Stopped, UserError
-from reaper.files import read_sealed, write_sealed
+from reaper.files import write_sealed
 from reaper.pack import import_pack
 from reaper.progress import Event
 from reaper.stages import Stage
 from reaper.store import Store
 from reaper.study import Plan, plan
-from reaper.thinning import export_stages
 
-PIECE = 15 << 20  # bytes; a file may have 16 MiB
 ROOM = 4 * PIECE  # of 64 MiB; the rest is for the description, a log and what else a slice may want to leave
-DESCRIPTION = "campaign.json"
-LOST = "lost.json"
-STEM = "stages."
-
-# -- a campaign's description, and its files on the way
-
-
-def read_plan(folder: Path, **means: Any) -> Plan:
-    about = read_sealed(folder / DESCRIPTION)
-    words = {name: about[name] for name in ("conditions", "tasks", "seeds", "fraction", "overrides")}
-    return plan(**words, **means)
-
-
-def cut(file: Path, folder: Path) -> list[Path]:
-    """The file in pieces, into a flat folder."""
-    pieces = []
-    with file.open("rb") as source:
-        while data := source.read(PIECE):
-            pieces.append(folder / f"{STEM}{len(pieces):02d}")
-            pieces[-1].write_bytes(data)
-    return pieces
-
-
-@contextmanager
-def joined(folder: Path) -> Iterator[Path]:
-    """The pack whose pieces lie in a folder."""
-    pieces = sorted(folder.glob(f"{STEM}[0-9][0-9]"))
-    if not pieces:
-        raise UserError(f"{folder} holds no pieces of a pack ({STEM}00 and so on)")
-    with tempfile.TemporaryDirectory() as near:
-        file = Path(near) / "stages"
-        with file.open("wb") as target:
-            for piece in pieces:
-                target.write(piece.read_bytes())
-        yield file
-
-
-def hand_over(store: Store, kept: dict[str, set[str]], description: Path, folder: Path) -> None:
-    """Fills a folder with the pieces of a pack."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(f"{STEM}*"):
-        old.unlink()
-    with tempfile.TemporaryDirectory() as near:
-        file = Path(near) / "stages"
-        about = export_stages(store, file, kept)
-        pieces = cut(file, folder)
-    shutil.copyfile(description, folder / DESCRIPTION)
-    size = sum(piece.stat().st_size for piece in pieces)
-    say(f"{folder}: {about}, {size:,} bytes in {len(pieces)} files")
-    if size > ROOM:
-        raise UserError(f"{size:,} bytes are more than the {ROOM:,} that can travel")
 
 
 def say(text: str) -> None:
@@ -116,7 +59,7 @@ def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
 def send(arguments: argparse.Namespace) -> None:
     study, store = read_plan(arguments.home, device="cpu"), Store.open(arguments.home / "store")
     stages = in_order(study.chains)
-    hand_over(store, to_carry(stages, store, ROOM), arguments.home / DESCRIPTION, arguments.carry)
+    hand_over(store, to_carry(stages, store, ROOM), arguments.home / DESCRIPTION, arguments.carry, ROOM)
     write_sealed(arguments.carry / LOST, {"seconds": read_lost(arguments.home)})
 
 
@@ -153,11 +96,6 @@ def pace_of(arguments: argparse.Namespace, study: Plan, store: Store) -> Pace:
     return pace
 
 
-def read_lost(folder: Path) -> dict[str, float]:
-    """Stages that ran out of time, and after how many seconds."""
-    return read_sealed(folder / LOST)["seconds"] if (folder / LOST).is_file() else {}
-
-
 # -- in a slice
 
 
@@ -167,7 +105,7 @@ def run_slice(arguments: argparse.Namespace) -> int:
     study = read_plan(arguments.carry, **means, checkpoint_every=arguments.checkpoint_every)
     with joined(arguments.carry) as file:
         say(f"{arguments.work}: {import_pack(file, arguments.work)}")
-        before = _names_in(file)
+        before = stages_in(file)
     store, stages = Store.open_for(arguments.work, study.common), in_order(study.chains)
     pace = pace_of(arguments, study, store)
     slice_ = Slice(stages, store, pace, ROOM, before, arguments.margin, arguments.folder_stays)
@@ -181,7 +119,7 @@ def run_slice(arguments: argparse.Namespace) -> int:
         failure = error  # what is finished is brought back all the same
     finally:
         store.close()
-    hand_over(store, to_bring_back(stages, store, before, ROOM), arguments.carry / DESCRIPTION, arguments.back)
+    hand_over(store, to_bring_back(stages, store, before, ROOM), arguments.carry / DESCRIPTION, arguments.back, ROOM)
     lost = {} if arguments.folder_stays else {stage: round(deadline - since) for stage, since in running.items()}
     write_sealed(arguments.back / LOST, {"seconds": lost})
     say(f"slice of {time.monotonic() - started:.0f} s ends; {len(slice_.left())} stages are left in all")
@@ -190,13 +128,6 @@ def run_slice(arguments: argparse.Namespace) -> int:
     if left_before == len(slice_.left()) > 0 and not running:
         raise UserError("nothing that is left fits into a slice; see `plan`, and give more --seconds or --folder-stays")
     return Stopped.exit_code if slice_.left() else 0
-
-
-def _names_in(file: Path) -> frozenset[str]:
-    from reaper.sealed_zip import Pack
-
-    with Pack(file) as pack:
-        return frozenset(name.split("/")[1] for name in pack.files if name.startswith("stages/"))
 
 
 def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]) -> None:

@@ -105,9 +105,7 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         single[tasks.index(row["task"])] = row["scores"]
     for row in _rows(store, record["random"]):
         random[tasks.index(row["task"])] = row["scores"]
-    known = known_tasks(record)
-    begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in STAGE_LISTS}
-    digests = [digest for role in STAGE_LISTS for digest in record[role][begins[role] :]]
+    digests = stages_of(record)
     made = [digest for digest in digests if store.has(digest)]
     memories = [digest for digest in record["memories"] if store.has(digest)]
     return RunResult(
@@ -117,7 +115,7 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         record["titles"],
         record["seed"],
         settings,
-        len(memories) + begins["memories"] if memories else 0,
+        len(memories) + max(0, known_tasks(record) - 1) if memories else 0,
         scores,
         single,
         random,
@@ -127,6 +125,14 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         len(digests) - len(made),
         record,
     )
+
+
+def stages_of(record: dict[str, Any]) -> list[str]:
+    """The digests of the stages that a run is made of, but for random play; what made a memory that it goes on from is
+    not among them."""
+    known = known_tasks(record)
+    begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in STAGE_LISTS}
+    return [digest for role in STAGE_LISTS for digest in record[role][begins[role] :]]
 
 
 def _phases(store: Store, record: dict[str, Any], settings: Settings) -> list[Phase]:

@@ -112,11 +112,19 @@ class Verifier:
             yield Problem(self.store.path_of(digest), _said(error), self._remedy(digest))
         for digest in self.store.stages():
             if digest not in self.damage:
+                yield from self._thinned(digest)
                 manifest = self.store.stage(digest).manifest
                 for parent in manifest["spec"].get("parents", {}).values():
                     if not self.store.has(parent):
                         path, title = self.store.path_of(parent), manifest.get("title", digest)
                         yield Problem(path, f"{path}, which {title} was made from, is missing", self._remedy(parent))
+
+    def _thinned(self, digest: str) -> Iterator[Problem]:
+        artefact = self.store.stage(digest)
+        if artefact.left_out:
+            what = f"{artefact.folder} is here without {', '.join(sorted(artefact.left_out))}"
+            remedy = f"left out on its way; {self._remedy(digest)}"
+            yield Problem(artefact.folder, what, remedy, damaged=False, harmless=True, movable=False)
 
     def _remedy(self, digest: str) -> str:
         origin = self.origins.get(digest)

@@ -14,6 +14,7 @@ from reaper.stages import read_whole
 from reaper.store import Store
 from reaper.study import plan
 from reaper.thinning import export_stages
+from reaper.verify import verify
 
 QUICK = {"rehearsal.items": 3000, "evaluation.every": 10_000, "evaluation.games": 1}
 BENCHMARKS = str(Path(__file__).parent.parent.parent / "benchmarks")
@@ -117,6 +118,9 @@ def test_a_thinned_stage_is_made_whole_by_a_whole_one(tiny_run, tmp_path):
     assert {"agent.safetensors", "retained.safetensors"} <= thinned.left_out.keys()
     with pytest.raises(UserError, match="was left out when its run was packed"):
         thinned.tensors("agent")
+    problems = [problem for problem in verify(tmp_path / "out") if digest in str(problem.path)]
+    assert [problem.harmless for problem in problems] == [True]
+    assert "without agent.safetensors" in problems[0].what
     assert thinned.document("memory") == store.stage(digest).document("memory")
     import_pack(tmp_path / "whole", tmp_path / "out")
     assert Store.open(tmp_path / "out").stage(digest).left_out == {}

@@ -95,6 +95,7 @@ def test_the_report_says_what_is_not_known(further):
     assert any("reaper run single --tasks catch,dodge,frog" in text for text in cautions(scores, []))
     page = write_report(store).read_text()
     assert "Learnt on from" in page
+    assert "all 9 finished" in page
     assert verify(further) == []
 
 
