@@ -127,8 +127,8 @@ class Pace:
 
 def _likeness(stage: Stage) -> str:
     """Stages alike in this take about the same time."""
-    axes = stage.spec.get("axes", {})
-    return canonical([stage.kind, axes, len(stage.spec.get("tasks", [])), "memory" in stage.parents])
+    tests = len(stage.spec["tasks"]) if stage.kind == "evaluate" else 0
+    return canonical([stage.kind, stage.spec.get("axes", {}), tests, "memory" in stage.parents])
 
 
 @dataclass

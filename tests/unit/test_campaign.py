@@ -1,12 +1,15 @@
 """A campaign in slices: what travels, what does not, and that the end is the same as in one go."""
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import TINY, run_tiny
 
+from reaper.checkpoints import Shelf
 from reaper.errors import UserError
 from reaper.pack import import_pack
 from reaper.results import read_results
@@ -32,9 +35,9 @@ def words_of(settings):
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
-def one_slice(campaign, folder, *options):
+def one_slice(campaign, folder, *options, bare=True):
     """Bare at its start: nothing but what was carried."""
-    for name in ("carry", "back", "bare"):
+    for name in ("carry", "back", *(["bare"] if bare else [])):
         shutil.rmtree(folder / name, ignore_errors=True)
     assert campaign.main(["send", str(folder / "home"), str(folder / "carry")]) == 0
     words = ["slice", str(folder / "carry"), str(folder / "back"), "--work", str(folder / "bare"), "--device", "cpu"]
@@ -103,6 +106,27 @@ def test_a_stage_that_cannot_be_finished_is_not_begun(campaign, tmp_path, capsys
     assert one_slice(campaign, tmp_path, "--seconds", "60", "--frames-per-second", "1") == 2
     assert "nothing that is left fits" in capsys.readouterr().err
     assert len(Store.open(tmp_path / "home" / "store").stages()) == 1
+
+
+def test_where_the_folder_stays_a_stage_goes_on_from_its_checkpoint(campaign, tmp_path, monkeypatch):
+    whole = run_tiny(tmp_path / "whole", ["no-reh"], "catch", overrides=QUICK)
+    begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1"]
+    assert campaign.main([*begin, *words_of({**TINY, **QUICK})]) == 0
+    written = Shelf.write
+
+    def write_and_stop(self, tensors, others):
+        written(self, tensors, others)
+        os.kill(os.getpid(), signal.SIGTERM)  # as the slice itself does when its time is up
+
+    options = ("--folder-stays", "--seconds", "100", "--frames-per-second", "0.1", "--checkpoint-every", "80")
+    with monkeypatch.context() as patch:
+        patch.setattr(Shelf, "write", write_and_stop)
+        assert one_slice(campaign, tmp_path, *options) == 75
+    assert Store.open(tmp_path / "bare").unfinished_stages() == [whole.run(whole.run_names()[0])["teachers"][0]]
+    assert Store.open(tmp_path / "home" / "store").stages() == []  # a checkpoint is not brought back
+    assert one_slice(campaign, tmp_path, *options, bare=False) == 0
+    home = Store.open(tmp_path / "home" / "store")
+    assert {d: home.stage(d).files for d in home.stages()} == {d: whole.stage(d).files for d in whole.stages()}
 
 
 def test_a_thinned_stage_is_made_whole_by_a_whole_one(tiny_run, tmp_path):
