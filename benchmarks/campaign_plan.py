@@ -69,6 +69,16 @@ def retention_of(stage: Stage) -> Any:
 
 def bytes_of(stage: Stage, with_retained: bool = True) -> int:
     """What a stage leaves on the disk, at most; a pack of it is a little smaller."""
+    key = (stage.digest, with_retained)
+    if key not in _sizes:  # it builds networks, and is asked again and again
+        _sizes[key] = _bytes_of(stage, with_retained)
+    return _sizes[key]
+
+
+_sizes: dict[tuple[str, bool], int] = {}
+
+
+def _bytes_of(stage: Stage, with_retained: bool) -> int:
     settings, actions = settings_of(stage), stage.spec["actions"]
     if stage.kind == "evaluate":
         return DOCUMENTS
