@@ -167,7 +167,8 @@ def _find_in_stage(artefact: Artefact, sequence: str | None = None) -> Found:
 
 def _find_in_portable(folder: PortableMemory) -> Found:
     memory = folder.read()
-    return Found(memory, folder.spec, str(folder.manifest.get("sequence", ",".join(memory.tasks))))
+    given = str(folder.manifest.get("sequence", ",".join(memory.tasks)))
+    return Found(memory, folder.spec, "".join(filter(str.isprintable, given))[:60])  # it becomes part of a file's name
 
 
 def open_agent(memory: PortableMemory, device: str = "cpu") -> Agent:
