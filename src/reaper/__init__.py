@@ -46,13 +46,17 @@ def run(
     gpus_per_stage: float | None = None,
     tensorboard: bool = True,
     wandb: bool = False,
+    continue_from: str | Path | None = None,
+    from_condition: str | None = None,
+    from_seed: int | None = None,
 ) -> list[RunResult]:
     """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
 
     Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
     With more than one worker, call this from under
     `if __name__ == "__main__":`, as for everything that starts processes. With `engine="ray"` stages run on a Ray
-    cluster (docs/scaling.md). `tensorboard` draws curves in `out`, `wandb` sends them there (docs/watching.md).
+    cluster (docs/scaling.md). `tensorboard` draws curves in `out`, `wandb` sends them there (docs/watching.md). With
+    `continue_from`, a long-term memory from elsewhere learns the tasks after those it knows (docs/zoo.md).
     """
     names = [conditions] if isinstance(conditions, str) else list(conditions)
     study = plan(
@@ -69,6 +73,9 @@ def run(
         address,
         store,
         gpus_per_stage,
+        continue_from,
+        from_condition,
+        from_seed,
     )
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
         finished = carry_out(study, out, listen, share, tensorboard, wandb)

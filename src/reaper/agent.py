@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from reaper.files import MANIFEST, Folder
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
 from reaper.memory.long_term import LongTermMemory
-from reaper.memory.portable import KIND, PortableMemory, read_memory
+from reaper.memory.portable import INHERITED, KIND, PortableMemory, read_memory
 from reaper.paper.settings import Settings
 from reaper.scales import as_dict, check, from_dict
 from reaper.sealed_zip import Pack
 from reaper.store import Artefact, Store
 from reaper.tasks.sequence import find_task, match_task
+from reaper.zoo import locate
 
 
 class Agent:
@@ -84,20 +86,35 @@ def load(
     device: str = "cpu",
 ) -> Agent:
     """The agent of a run (an output folder) or of one long-term memory (a stage's folder, an imported memory, or the
-    file it was exported to).
+    file it was exported to), or one that comes with the package (`pretrained:NAME`).
 
     Where a folder holds several runs, `condition`, `seed` and `sequence` choose one; `after_task` counts from one and
     chooses an earlier long-term memory than the last.
     """
-    path = Path(path)
+    found = find_memory(path, {"condition": condition, "seed": seed, "sequence": sequence}, after_task)
+    return open_found(found, device)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A long-term memory, what it was made with, and the name of the sequence that it comes from."""
+
+    memory: LongTermMemory
+    spec: Mapping[str, Any]
+    sequence: str
+
+
+def find_memory(path: str | Path, wanted: dict[str, Any], after_task: int | None = None) -> Found:
+    """The memory in anything that `load` opens; `wanted` chooses among the runs of an output folder."""
+    path = locate(path)
     if path.is_file():
-        return _open_pack(path, device)
+        return _find_in_pack(path)
     if (path / MANIFEST).is_file():
         exported = Folder(path).manifest.get("kind") == KIND
-        return open_agent(PortableMemory(path), device) if exported else _open_stage(Artefact(path), device)
+        return _find_in_portable(PortableMemory(path)) if exported else _find_in_stage(Artefact(path))
     store = Store.open(path)
-    _, digest = choose_memory(store, {"condition": condition, "seed": seed, "sequence": sequence}, after_task)
-    return _open_stage(store.stage(digest), device)
+    record, digest = choose_memory(store, wanted, after_task)
+    return _find_in_stage(store.stage(digest), record["sequence"])
 
 
 def choose_memory(store: Store, wanted: dict[str, Any], after_task: int | None) -> tuple[dict[str, Any], str]:
@@ -130,29 +147,37 @@ def _names(store: Store) -> str:
     return ", ".join(run["name"] for run in store.runs()) or "none"
 
 
-def _open_pack(path: Path, device: str) -> Agent:
+def _find_in_pack(path: Path) -> Found:
     with Pack(path) as pack, tempfile.TemporaryDirectory() as near:
         if pack.kind != "weights":
             raise UserError(f"{path} holds a whole run: `reaper import {path} OUT` first")
         folder = Path(near) / "memory"
         with pack.unpacked(folder):
-            return open_agent(PortableMemory(folder), device)
+            return _find_in_portable(PortableMemory(folder))
 
 
-def _open_stage(artefact: Artefact, device: str) -> Agent:
-    if artefact.manifest["spec"].get("kind") != "consolidate":
+def _find_in_stage(artefact: Artefact, sequence: str | None = None) -> Found:
+    if artefact.manifest["spec"].get("kind") not in ("consolidate", INHERITED):
         raise UserError(
             f"{artefact.folder} holds no long-term memory but {artefact.manifest.get('title', 'something else')}"
         )
-    return _agent(read_memory(artefact), artefact.manifest["spec"], device)
+    memory = read_memory(artefact)
+    return Found(memory, artefact.manifest["spec"], sequence or ",".join(memory.tasks))
+
+
+def _find_in_portable(folder: PortableMemory) -> Found:
+    memory = folder.read()
+    given = str(folder.manifest.get("sequence", ",".join(memory.tasks)))
+    return Found(memory, folder.spec, "".join(filter(str.isprintable, given))[:60])  # it becomes part of a file's name
 
 
 def open_agent(memory: PortableMemory, device: str = "cpu") -> Agent:
-    return _agent(memory.read(), memory.spec, device)
+    return open_found(_find_in_portable(memory), device)
 
 
-def _agent(memory: LongTermMemory, spec: Mapping[str, Any], device: str) -> Agent:
-    actions, given = spec.get("actions"), spec.get("settings")
+def open_found(found: Found, device: str = "cpu") -> Agent:
+    """The agent of a memory; one whose weights are of another network than its settings say is refused."""
+    memory, actions, given = found.memory, found.spec.get("actions"), found.spec.get("settings")
     if type(actions) is not int or actions < 1 or not isinstance(given, dict):
         raise UserError("this long-term memory does not say for how many actions and with which settings it was made")
     settings = from_dict({**as_dict(Settings()), **given})

@@ -39,6 +39,13 @@ def build_parser() -> Parser:
     run.add_argument("--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)")
 
     run.add_argument(
+        "--continue-from",
+        metavar="MEMORY",
+        help="teach a long-term memory further tasks: pretrained:NAME, a pack of weights, or another output folder",
+    )
+    run.add_argument("--from-condition", metavar="NAME", help="with --continue-from, which condition of that folder")
+    run.add_argument("--from-seed", type=int, metavar="N", help="with --continue-from, which seed of that folder")
+    run.add_argument(
         "--checkpoint-every",
         default="10m",
         metavar="N",
@@ -66,13 +73,20 @@ def build_parser() -> Parser:
     watch.add_argument("--json", action="store_true", help="machine-readable, once")
 
     play = commands.add_parser("play", help="let a trained agent play, and film it")
-    play.add_argument("path", type=Path, metavar="PATH", help="output folder of a run, or one long-term memory")
+    play.add_argument(
+        "path", nargs="?", metavar="PATH", help="output folder of a run, one long-term memory, or pretrained:NAME"
+    )
+    play.add_argument("--pretrained", metavar="NAME", help="an agent that comes with the package (see `reaper zoo`)")
     play.add_argument("--task", required=True, help="which of its tasks")
     _add_choice(play)
     play.add_argument("--games", type=int, default=3, help="how many whole games (default: %(default)s)")
     play.add_argument("--video", type=Path, metavar="FILE", help="film the first game: a .gif or .mp4 file")
 
     _add_moving(commands)
+
+    zoo = commands.add_parser("zoo", help="trained agents that come with the package")
+    zoo.add_argument("name", nargs="?", metavar="NAME", help="show the card of one of them")
+    zoo.add_argument("--json", action="store_true", help="machine-readable")
 
     bench = commands.add_parser("bench", help="how fast this machine is at each part of a run, and how long one takes")
     bench.add_argument("--tasks", default="arcade-3", help="a sequence or names separated by commas")

@@ -1,4 +1,4 @@
-"""The command line: `reaper demo | run | watch | report | play | export | import | verify | bench | ...`."""
+"""The command line: `reaper demo | run | watch | report | play | zoo | export | import | verify | bench | ...`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.report(arguments.out, console)
         case "run":
             chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
-            chosen += ("engine", "address", "store", "gpus_per_stage")
+            chosen += ("engine", "address", "store", "gpus_per_stage", "continue_from", "from_condition", "from_seed")
             chosen += ("wandb",)
             options = {name: getattr(arguments, name) for name in chosen}
             options["tensorboard"] = not arguments.no_tensorboard
@@ -59,6 +59,8 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.report(arguments.out, console, arguments.markdown)
         case "play":
             commands.play(arguments, console)
+        case "zoo":
+            commands.zoo(arguments.name, arguments.json, console)
         case "export":
             commands.export(arguments)
         case "import":

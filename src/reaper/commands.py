@@ -66,7 +66,10 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
 
     if arguments.games < 1:
         raise UserError(f"--games must be at least 1, not {arguments.games}")
-    agent = load(arguments.path, arguments.condition, arguments.seed, arguments.sequence, arguments.after_task)
+    if (arguments.path is None) == (arguments.pretrained is None):
+        raise UserError("say what is to play: the PATH of a run or memory, or --pretrained NAME (see `reaper zoo`)")
+    path = arguments.path or f"pretrained:{arguments.pretrained}"
+    agent = load(path, arguments.condition, arguments.seed, arguments.sequence, arguments.after_task)
     task = find_task(match_task(agent.tasks, arguments.task))
     for number in range(arguments.games):
         game = agent.play(task.name, seed=number)
@@ -76,6 +79,32 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
         else:
             *_, (_, score) = game
         console.print(f"{task.title}, game {number + 1}: {score:g}", highlight=False)
+
+
+def zoo(name: str | None, as_json: bool, console: Console) -> None:
+    from reaper.zoo import entries, pretrained
+
+    if name and not as_json:
+        print(pretrained(name).card, end="")
+        return
+    chosen = [pretrained(name)] if name else list(entries().values())
+    rows = [
+        {
+            "name": entry.name,
+            "condition": entry.facts["condition"],
+            "MiB": round(entry.facts["bytes"] / 2**20, 2),
+            "mean scores": ", ".join(
+                f"{title} {entry.facts['scores'][task]['mean']:,.1f}"
+                for title, task in zip(entry.facts["titles"], entry.facts["tasks"], strict=True)
+            ),
+        }
+        for entry in chosen
+    ]
+    if as_json:
+        print(json.dumps([{"name": entry.name, **entry.facts} for entry in chosen], indent=1))
+        return
+    _list(rows, as_json, console, ["name", "condition", "MiB", "mean scores"])
+    console.print("`reaper zoo NAME` shows a card, `reaper play --pretrained NAME --task TASK` lets it play")
 
 
 def export(arguments: argparse.Namespace) -> None:

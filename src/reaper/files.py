@@ -170,11 +170,20 @@ class Folder:
         self.folder = folder
         self.manifest: dict[str, Any] = read_sealed(folder / MANIFEST)
         self.files: dict[str, dict[str, Any]] = self.manifest.get("files", {})
-        if not isinstance(self.files, dict) or not all(_is_listed(*entry) for entry in self.files.items()):
+        self.left_out: dict[str, dict[str, Any]] = self.manifest.get("left_out", {})  # on the way (thinning.py)
+        listed = (self.files, self.left_out)
+        if not all(isinstance(part, dict) and all(_is_listed(*entry) for entry in part.items()) for part in listed):
             raise DamagedArtefact(folder / MANIFEST, "lists files that no version writes")
+
+    @property
+    def listed(self) -> dict[str, dict[str, Any]]:
+        """All that was ever written here, also what is not here any more."""
+        return {**self.left_out, **self.files}
 
     def checked(self, name: str) -> Path:
         path, entry = self.folder / name, self.files.get(name)
+        if name in self.left_out:
+            raise UserError(f"{path} was left out when its run was packed; bring it as a whole, or make it again")
         try:
             whole = entry and path.stat().st_size == entry["bytes"] and sha256(path) == entry["sha256"]
         except OSError:

@@ -2,6 +2,9 @@
 
 A score matrix holds in row k, column j the score on task j after learning tasks 0 to k. All metrics are over
 normalised scores: 0 is random play, 1 is a DQN trained on that task alone.
+
+`first` is the first row that is known: above 0 where a run goes on from a memory that knew tasks 0 to `first` already.
+For those, "when it was learnt" is that row.
 """
 
 from __future__ import annotations
@@ -17,39 +20,39 @@ def normalised(score: np.ndarray | float, random: np.ndarray | float, single: np
     return np.where(gain > 0, (np.asarray(score) - random) / np.where(gain > 0, gain, 1.0), np.nan)
 
 
-def average(matrix: np.ndarray) -> float:
+def average(matrix: np.ndarray, first: int = 0) -> float:
     """The mean over all tasks after the last one."""
     return float(np.mean(matrix[-1]))
 
 
-def forgetting(matrix: np.ndarray) -> float:
+def forgetting(matrix: np.ndarray, first: int = 0) -> float:
     """How far each earlier task has fallen from the best it ever was, on average."""
     if len(matrix) < 2:
         return float("nan")
-    return float(np.mean([np.max(matrix[j:-1, j]) - matrix[-1, j] for j in range(len(matrix) - 1)]))
+    return float(np.mean([np.max(matrix[max(j, first) : -1, j]) - matrix[-1, j] for j in range(len(matrix) - 1)]))
 
 
-def backward_transfer(matrix: np.ndarray) -> float:
+def backward_transfer(matrix: np.ndarray, first: int = 0) -> float:
     """How each earlier task has changed since it was learnt, on average: negative where it was forgotten."""
     if len(matrix) < 2:
         return float("nan")
-    return float(np.mean([matrix[-1, j] - matrix[j, j] for j in range(len(matrix) - 1)]))
+    return float(np.mean([matrix[-1, j] - matrix[max(j, first), j] for j in range(len(matrix) - 1)]))
 
 
-def forward_transfer(matrix: np.ndarray) -> float:
+def forward_transfer(matrix: np.ndarray, first: int = 0) -> float:
     """How much better than random play each later task is just before it is learnt, on average."""
     if len(matrix) < 2:
         return float("nan")
-    return float(np.mean([matrix[j - 1, j] for j in range(1, len(matrix))]))
+    return float(np.mean([matrix[j - 1, j] for j in range(first + 1, len(matrix))]))
 
 
-def kept(matrix: np.ndarray) -> float:
+def kept(matrix: np.ndarray, first: int = 0) -> float:
     """The share of what was learnt of the earlier tasks that is there after the last one; NaN if nothing was learnt."""
-    learnt = sum(matrix[j, j] for j in range(len(matrix) - 1))
+    learnt = sum(matrix[max(j, first), j] for j in range(len(matrix) - 1))
     return float(sum(matrix[-1, :-1]) / learnt) if learnt > 0 else float("nan")
 
 
-METRICS: dict[str, Callable[[np.ndarray], float]] = {
+METRICS: dict[str, Callable[[np.ndarray, int], float]] = {
     "average": average,
     "forgetting": forgetting,
     "backward transfer": backward_transfer,

@@ -162,12 +162,15 @@ def _merge(incoming: Store, out: Path) -> str:
     try:
         known = [digest for digest in incoming.stages() if store.has(digest)]
         for digest in known:
-            if store.stage(digest).files != incoming.stage(digest).files:
+            if store.stage(digest).listed != incoming.stage(digest).listed:
                 raise UserError(
                     f"{store.path_of(digest)} and the same stage in the pack have different results; import into "
                     "another folder"
                 )
         new = [digest for digest in incoming.stages() if digest not in known]
+        for digest in known:
+            if incoming.stage(digest).files.keys() > store.stage(digest).files.keys():  # ours was thinned
+                _replace(incoming.path_of(digest), store.path_of(digest))
         for digest in new:
             _move(incoming.path_of(digest), store.path_of(digest))
         for digest in incoming.unfinished_stages():
@@ -179,6 +182,14 @@ def _merge(incoming: Store, out: Path) -> str:
     finally:
         store.close()
     return f"{len(runs)} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")
+
+
+def _replace(source: Path, target: Path) -> None:
+    old = target.with_name(f".{target.name}.{os.getpid()}.part")
+    with storing(target):
+        target.rename(old)
+    _move(source, target)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _move(source: Path, target: Path) -> None:

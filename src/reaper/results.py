@@ -13,7 +13,7 @@ from reaper import metrics
 from reaper.errors import DamagedArtefact
 from reaper.paper.settings import Settings
 from reaper.scales import from_dict
-from reaper.store import Store
+from reaper.store import STAGE_LISTS, Store, known_tasks
 
 COLUMNS = ("condition", "sequence", "seed", "after_task", "task", "observed_frames", "episode", "score")
 
@@ -50,6 +50,11 @@ class RunResult:
     @property
     def name(self) -> str:
         return self.condition["name"]
+
+    @property
+    def first(self) -> int:
+        """The first row of the score matrix that there can be: that of the memory a run goes on from."""
+        return max(0, known_tasks(self.stages) - 1)
 
     @property
     def consolidates(self) -> bool:
@@ -100,13 +105,7 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         single[tasks.index(row["task"])] = row["scores"]
     for row in _rows(store, record["random"]):
         random[tasks.index(row["task"])] = row["scores"]
-    digests = [
-        *record["teachers"],
-        *record["generators"],
-        *record["memories"],
-        *record["evaluations"],
-        *record["singles"],
-    ]
+    digests = stages_of(record)
     made = [digest for digest in digests if store.has(digest)]
     memories = [digest for digest in record["memories"] if store.has(digest)]
     return RunResult(
@@ -116,7 +115,7 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         record["titles"],
         record["seed"],
         settings,
-        len(memories),
+        len(memories) + max(0, known_tasks(record) - 1) if memories else 0,
         scores,
         single,
         random,
@@ -128,14 +127,28 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
     )
 
 
+def stages_of(record: dict[str, Any]) -> list[str]:
+    """The digests of the stages that a run is made of, but for random play; what made a memory that it goes on from is
+    not among them."""
+    known = known_tasks(record)
+    begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in STAGE_LISTS}
+    return [digest for role in STAGE_LISTS for digest in record[role][begins[role] :]]
+
+
 def _phases(store: Store, record: dict[str, Any], settings: Settings) -> list[Phase]:
     """The first phase is the first teacher's, of whom the long-term agent is a copy."""
+    if known := known_tasks(record):
+        before = [Phase(task, 0, []) for task in record["tasks"][:known]]
+        return [*before, *_later_phases(store, record, settings, known)]
     first = Phase(record["tasks"][0], settings.short_term.observed_frames, _rows(store, record["teachers"][0]))
-    later = [
+    return [first, *_later_phases(store, record, settings, 1)]
+
+
+def _later_phases(store: Store, record: dict[str, Any], settings: Settings, begin: int) -> list[Phase]:
+    return [
         Phase(task, settings.long_term.observed_frames, _rows(store, digest))
-        for task, digest in zip(record["tasks"][1:], record["memories"][1:], strict=False)
+        for task, digest in zip(record["tasks"][begin:], record["memories"][begin:], strict=False)
     ]
-    return [first, *later]
 
 
 def tidy_rows(result: RunResult) -> Iterator[dict[str, Any]]:

@@ -23,6 +23,7 @@ from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm, Teacher
+from reaper.memory.long_term import LongTermMemory
 from reaper.memory.portable import read_memory
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
@@ -139,6 +140,13 @@ def read_teacher(artefact: Artefact) -> Teacher:
     return Teacher(artefact.tensors("agent"), values["mean"], values["deviation"])
 
 
+def read_whole(artefact: Artefact) -> LongTermMemory:
+    """A long-term memory to learn on from; one that was thinned on its way still plays, but lacks what it retained."""
+    if "retained.safetensors" in artefact.left_out:
+        artefact.checked("retained.safetensors")  # says so
+    return read_memory(artefact)
+
+
 def _short_term(work: Work) -> Result:
     task = work.spec["task"]
     teacher = ShortTerm(work.context(task), find_task(task)).learn()
@@ -165,7 +173,7 @@ def _consolidate(work: Work) -> Result:
         read_teacher(parents["teacher"]) if "teacher" in parents else None,
         parents["generator"].tensors("generator") if "generator" in parents else None,
     )
-    done = consolidation.run(read_memory(parents["memory"]) if "memory" in parents else None)
+    done = consolidation.run(read_whole(parents["memory"]) if "memory" in parents else None)
     tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "pictures": done.pictures}
     memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
     documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}

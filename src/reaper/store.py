@@ -234,9 +234,15 @@ def _is_record_of(name: str, record: Mapping[str, Any]) -> bool:
             and isinstance(record["seed"], int)
             and len(record["tasks"]) == len(record["titles"]) > 0
             and all(len(record[role]) in (0, len(record["tasks"])) for role in STAGE_LISTS)
+            and 0 <= known_tasks(record) < len(record["tasks"])
         )
     except (KeyError, TypeError):
         return False
+
+
+def known_tasks(record: Mapping[str, Any]) -> int:
+    """How many tasks the memory knew that a run goes on from; nothing is known here of how they were learnt."""
+    return int(record["continued"]["tasks"]) if "continued" in record else 0
 
 
 def _first_difference(old: Any, new: Any, name: str) -> str:

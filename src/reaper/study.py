@@ -21,6 +21,7 @@ from reaper.engines import find_cluster, find_engine
 from reaper.engines.local import Listener, Means, default_workers
 from reaper.engines.stopping import listening
 from reaper.errors import Stopped, UserError
+from reaper.inheriting import Inheritance, inherit
 from reaper.networks.q_network import SMALL
 from reaper.paper.settings import Settings
 from reaper.preflight import check_room
@@ -45,11 +46,15 @@ class Chain:
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
     command: str = ""  # what to type to get this run again
+    inherited: Inheritance | None = None  # what the chain goes on from; lists begin with what that knows
 
     @property
     def stages(self) -> list[Stage]:
-        """All stages, parents first."""
-        found = [*self.teachers, *self.generators, *self.memories, *self.evaluations, *self.singles]
+        """All stages, parents first; how an inherited memory came about is not among them."""
+        known = len(self.inherited.tasks) if self.inherited else 0
+        last = max(0, known - 1)  # the inherited memory itself
+        found = [*self.teachers[known:], *self.generators[known:], *self.memories[last:], *self.evaluations[last:]]
+        found += self.singles[known:]
         return [*found, self.random] if self.random else found
 
     @property
@@ -79,15 +84,22 @@ class Chain:
             "evaluations": digests(self.evaluations),
             "singles": digests(self.singles),
             "random": self.random.digest if self.random else None,
+            **({"continued": self.inherited.record()} if self.inherited else {}),
         }
 
 
-def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Settings) -> Chain:
-    """The stages of a condition, from its axes alone."""
+def build_chain(
+    condition: Condition, sequence: Sequence, seed: int, base: Settings, inherited: Inheritance | None = None
+) -> Chain:
+    """The stages of a condition, from its axes alone, and from the memory that it goes on from, if any."""
     settings = scales.with_overrides(scales.VARIANTS[condition.variant](base), condition.overrides)
     scales.check(settings)
     sequence = sequence.reversed() if condition.reverse else sequence
+    if inherited:
+        inherited.check(condition, settings, sequence)
+        sequence = inherited.before(sequence)
     chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.actions
+    chain.inherited, chain.memories = inherited, inherited.memories() if inherited else []
     teaching, described = condition.teaches, condition.describe()
     axes = {axis: described[axis] for axis in ("teaching", "retention", "knowledge")}
     chain.teachers = [short_term_stage(settings, name, actions, seed) for name in names]
@@ -96,7 +108,7 @@ def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Setti
             generator_stage(settings, name, actions, seed, teacher)
             for name, teacher in zip(names, chain.teachers, strict=True)
         ]
-    for i in range(len(names) if teaching.consolidates else 0):
+    for i in range(len(chain.memories), len(names) if teaching.consolidates else 0):
         parents = {
             "memory": chain.memories[-1] if i else None,
             "teacher": chain.teachers[i] if teaching.needs_teacher or i == 0 else None,
@@ -183,12 +195,18 @@ def plan(
     address: str | None = None,
     store: str | None = None,
     gpus_per_stage: float | None = None,
+    continue_from: str | Path | None = None,
+    from_condition: str | None = None,
+    from_seed: int | None = None,
 ) -> Plan:
     """Checks everything that can be checked before any work is done or anything is written.
 
     With `engine="ray"`, `address` names the cluster (none: one is started here), `store` says whether all nodes see the
     output folder ("shared") or files are sent to them ("fetch"), and `workers` is how many stages share a machine like
     this one: each asks for as many of its cores.
+
+    `continue_from` is a long-term memory that is to learn the tasks after those it knows: `pretrained:NAME`, a pack of
+    weights or another output folder, of which `from_condition` and `from_seed` choose a run.
     """
     cluster = find_cluster(engine, address, store, gpus_per_stage)
     rows = [CONDITIONS[name] for name in conditions]
@@ -200,9 +218,11 @@ def plan(
         raise UserError(f"--workers must be at least 1, not {workers}")
     sequence = find_sequence(tasks)
     scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
-    chains = [build_chain(row, sequence, seed, base) for row in rows for seed in sorted(set(seeds))]
+    inherited = _inherit(continue_from, from_condition, from_seed)
+    chains = [build_chain(row, sequence, seed, base, inherited) for row in rows for seed in sorted(set(seeds))]
+    origin = {"continue-from": continue_from, "from-condition": from_condition, "from-seed": from_seed}
     for chain in chains:
-        chain.command = _command(conditions, tasks, seeds, fraction, scale, overrides or {})
+        chain.command = _command(conditions, tasks, seeds, fraction, scale, overrides or {}, origin)
     small = base.frames.size < SMALL
     workers = workers or default_workers(small)
     # Beside a GPU one thread is best: more would take the emulators' cores for nothing.
@@ -214,6 +234,14 @@ def plan(
     return Plan(chains, common, means, sequence.notices)
 
 
+def _inherit(source: str | Path | None, condition: str | None, seed: int | None) -> Inheritance | None:
+    if source is None:
+        if condition is not None or seed is not None:
+            raise UserError("--from-condition and --from-seed go with --continue-from")
+        return None
+    return inherit(source, condition, seed)
+
+
 def _command(
     conditions: Many[str],
     tasks: str,
@@ -221,11 +249,14 @@ def _command(
     fraction: float,
     scale: str | None,
     overrides: Mapping[str, Any],
+    origin: Mapping[str, Any],
 ) -> str:
     """The command line that runs the same study."""
     words = ["reaper", "run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds)]
     words += ["--fraction", str(fraction)] if fraction != 1 else []
     words += ["--scale", scale] if scale else []
+    for name, value in origin.items():
+        words += [f"--{name}", str(value)] if value is not None else []
     for name, value in overrides.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join(words)
@@ -256,6 +287,8 @@ def carry_out(
             store.runs()  # a damaged record is said to be so, not overwritten
             for chain in plan.chains:
                 store.write_run(chain.name, chain.record())
+                if chain.inherited:
+                    chain.inherited.write(store)
             names = [chain.name for chain in plan.chains]
             with attending(store, names, listen, tensorboard, wandb) as tell:
                 run_stages(plan.stages, store, plan.means, stop, tell)

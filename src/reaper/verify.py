@@ -15,7 +15,7 @@ from reaper.checkpoints import Shelf
 from reaper.conditions import TEACHINGS
 from reaper.errors import DamagedArtefact, ReaperError, UserError
 from reaper.files import Lock, storing, sync
-from reaper.store import STAGE_LISTS, Store
+from reaper.store import STAGE_LISTS, Store, known_tasks
 
 TITLES = {  # conditions of one seed share their teachers
     "teachers": "teacher of {task} (seed {seed})",
@@ -51,6 +51,7 @@ class Origin:
     title: str
     parents: tuple[str, ...]  # digests
     command: str
+    inherited: bool = False  # from elsewhere
 
 
 class Verifier:
@@ -111,16 +112,26 @@ class Verifier:
             yield Problem(self.store.path_of(digest), _said(error), self._remedy(digest))
         for digest in self.store.stages():
             if digest not in self.damage:
+                yield from self._thinned(digest)
                 manifest = self.store.stage(digest).manifest
                 for parent in manifest["spec"].get("parents", {}).values():
                     if not self.store.has(parent):
                         path, title = self.store.path_of(parent), manifest.get("title", digest)
                         yield Problem(path, f"{path}, which {title} was made from, is missing", self._remedy(parent))
 
+    def _thinned(self, digest: str) -> Iterator[Problem]:
+        artefact = self.store.stage(digest)
+        if artefact.left_out:
+            what = f"{artefact.folder} is here without {', '.join(sorted(artefact.left_out))}"
+            remedy = f"left out on its way; {self._remedy(digest)}"
+            yield Problem(artefact.folder, what, remedy, damaged=False, harmless=True, movable=False)
+
     def _remedy(self, digest: str) -> str:
         origin = self.origins.get(digest)
         if origin is None:
             return "made again by the command of its run, whose record is missing"
+        if origin.inherited:
+            return f"{origin.title}: brought in again by {origin.command}"
         if not origin.parents:
             return f"{origin.title}: learnt again from scratch by {origin.command}"
         parents = " and ".join(f"{self._title(parent)} ({self._state(parent)})" for parent in origin.parents)
@@ -182,8 +193,15 @@ def _origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
     def at(role: str, place: int) -> list[str]:
         return [record[role][place]] if 0 <= place < len(record[role]) else []
 
+    known = known_tasks(record)
+    if known:
+        memory, evaluation = record["memories"][known - 1], record["evaluations"][known - 1]
+        yield memory, Origin(f"long-term memory from {record['continued'].get('from')}", (), command, True)
+        yield evaluation, Origin("its evaluation", (memory,), command)
     for role in STAGE_LISTS:
         for place, digest in enumerate(record[role]):
+            if place < known:
+                continue
             taught = teaching is None or teaching.needs_teacher or place == 0
             parents = {
                 "teachers": [],

@@ -16,6 +16,7 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.store import Artefact
 
 KIND = "long-term memory"
+INHERITED = "inherited memory"  # the kind of a stage that one becomes in a store where it is taught further tasks
 MEMORY_FORMAT = 1
 
 

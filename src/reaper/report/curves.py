@@ -103,5 +103,7 @@ def _switches(axes: Axes, scores: SequenceScores, lengths: tuple[int, ...], task
         axes.axvline(border, color=theme.muted, linestyle=(0, (4, 3)), linewidth=0.8, zorder=1)
     if task == 0:
         for title, left, right in zip(scores.titles, borders, borders[1:], strict=False):
+            if left == right:  # learnt elsewhere
+                continue
             place = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": theme.muted}
             axes.text((left + right) / 2, 1.03, f"learning {title}", transform=axes.get_xaxis_transform(), **place)

@@ -62,6 +62,8 @@ def _without_result(sequences: Sequence[SequenceScores]) -> str:
         return f"Not finished yet: {best.name} has learnt {progress(best)}."
     if weak := list(dict.fromkeys(title for scores in sequences for title in scores.hardly_learnt)):
         return f"Too little was learnt on {listed(weak)} to say how much was kept."
+    if missing := [scores for scores in sequences if scores.without_reference]:
+        return f"Learnt on from {missing[0].continued_from}; how it plays now stands in the score table."
     if all(len(scores.tasks) < 2 for scores in sequences):
         return f"One task so far, so nothing could be forgotten: {_alone(sequences[0])}."
     return "Too little was learnt to say how much was kept."
@@ -105,6 +107,12 @@ def cautions(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]
     present = {condition.name for condition in scores.conditions}
     if absent := [name for name in all_conditions if name not in present]:
         found.append(f"Not run on this sequence: {listed(absent)}.")
+    if lacking := scores.without_reference:
+        found.append(
+            f"Learnt on from {scores.continued_from}. No DQN of its own was trained here on {listed(lacking)}, so "
+            f"nothing is normalised there; `reaper run single --tasks {','.join(lacking)}` with the same --out, "
+            "--seeds and settings adds it."
+        )
     if scores.hardly_learnt:
         found.append(
             f"On {listed(scores.hardly_learnt)} the DQN trained on it alone is hardly better than random play, so "

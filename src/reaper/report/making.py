@@ -7,7 +7,7 @@ from typing import Any
 
 from reaper.report.grids import Grid
 from reaper.report.scores import rank_of
-from reaper.results import RunResult
+from reaper.results import RunResult, stages_of
 from reaper.scales import PAPER, differences, from_dict
 from reaper.store import Store
 
@@ -73,9 +73,7 @@ def read_making(store: Store, results: list[RunResult]) -> Making:
 
 
 def _digests(result: RunResult) -> list[str]:
-    record = result.stages
-    kinds = ("teachers", "generators", "memories", "evaluations", "singles")
-    found = [digest for kind in kinds for digest in record[kind]]
+    record, found = result.stages, stages_of(result.stages)
     return [*found, record["random"]] if record["random"] else found
 
 

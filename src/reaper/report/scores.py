@@ -13,6 +13,7 @@ from reaper.conditions import CONDITIONS
 from reaper.paper.results import SCORES, SINGLE, Score, published_scores
 from reaper.results import RunResult
 from reaper.scales import PAPER
+from reaper.store import known_tasks
 
 
 def mean_of_known(values: Sequence[np.ndarray] | np.ndarray, axis: int = 0) -> np.ndarray:
@@ -58,13 +59,13 @@ class ConditionScores:
 
     def metric(self, name: str) -> list[float]:
         """One of `metrics.METRICS` for each complete seed in which it is defined."""
-        values = [metrics.METRICS[name](run.matrix) for run in self.complete]
+        values = [metrics.METRICS[name](run.matrix, run.first) for run in self.complete]
         return [value for value in values if not np.isnan(value)]
 
     @property
     def kept(self) -> list[float]:
         """The share of what was learnt that is still there, for each complete seed in which it is defined."""
-        values = [metrics.kept(run.matrix) for run in self.complete]
+        values = [metrics.kept(run.matrix, run.first) for run in self.complete]
         return [value for value in values if not np.isnan(value)]
 
     @property
@@ -131,6 +132,19 @@ class SequenceScores:
             title
             for j, title in enumerate(self.titles)
             if any(_within_chance(run.single[j], run.random[j]) for run in self.runs)
+        )
+
+    @property
+    def continued_from(self) -> str | None:
+        """The memory from elsewhere that these runs go on from."""
+        return self.runs[0].stages.get("continued", {}).get("from")
+
+    @property
+    def without_reference(self) -> tuple[str, ...]:
+        """Tasks that were learnt elsewhere and have no DQN of their own here."""
+        known = known_tasks(self.runs[0].stages)
+        return tuple(
+            task for task, games in zip(self.tasks[:known], self.references[0].games, strict=False) if not len(games)
         )
 
 

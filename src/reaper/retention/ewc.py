@@ -75,6 +75,10 @@ def _network_bytes(settings: Settings, actions: int) -> int:
     return sum(tensor_bytes(p) for p in network.parameters())
 
 
+def _alike(part: Weights, agent: Weights) -> bool:
+    return {name: t.shape for name, t in part.items()} == {name: t.shape for name, t in agent.items()}
+
+
 @dataclass(frozen=True)
 class EWC(Retention):
     """A Fisher diagonal and an anchor for every earlier task; the one method whose memory grows with the tasks."""
@@ -99,6 +103,12 @@ class EWC(Retention):
         }
         return Remembered(retained)
 
+    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+        last = len(memory.tasks) - 1
+        parts = [memory.part(f"fisher.{task}") for task in range(last + 1)]
+        parts += [memory.part(f"anchor.{task}") for task in range(last)]
+        return None if all(_alike(part, memory.agent) for part in parts) else "a Fisher matrix of every task"
+
     def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
         return (2 * tasks - 1) * _network_bytes(settings, actions)
 
@@ -118,6 +128,9 @@ class OnlineEWC(Retention):
         if memory:
             fisher = oewc_fisher_update(memory.part("fisher"), fisher, context.settings.ewc.online_decay)
         return Remembered({f"fisher.{name}": value for name, value in fisher.items()})
+
+    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+        return None if _alike(memory.part("fisher"), memory.agent) else "a running Fisher matrix"
 
     def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
         return _network_bytes(settings, actions)

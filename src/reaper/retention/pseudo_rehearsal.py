@@ -32,6 +32,12 @@ class PseudoRehearsal(Retention):
         generator, curve = train_generator(context, new_states, pseudo_items, len(memory.tasks) + 1 if memory else 1)
         return self._keep(kept_weights(generator), curve)
 
+    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+        if not memory.part("generator"):
+            return "a generator"
+        context.generator(memory.part("generator"))  # refuses that of another network
+        return None
+
     def adopt(self, generator: dict[str, torch.Tensor]) -> Remembered:
         return self._keep(generator, [])
 

@@ -80,6 +80,13 @@ class Rehearsal(Retention):
         thinned.append(new_states.distinct_states(share, randomness).cpu())
         return Remembered({f"items.{task}": states for task, states in enumerate(thinned)})
 
+    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+        frames = context.settings.frames
+        shape = (frames.history, frames.size, frames.size)
+        stored = [memory.retained.get(f"items.{task}") for task in range(len(memory.tasks))]
+        whole = all(s is not None and s.dtype == torch.uint8 and len(s) and s.shape[1:] == shape for s in stored)
+        return None if whole else "stored items of every task"
+
     def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
         return self.capacity(settings) * item_bytes(settings)
 
@@ -94,6 +101,10 @@ class CompressedRehearsal(Rehearsal):
         frames = context.settings.frames
         shape = (frames.history, frames.size, frames.size)
         return [decompress(packed, shape) for packed in self._packed(memory)]
+
+    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+        names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]
+        return None if all(name in memory.retained for name in names) else "compressed items of every task"
 
     def _packed(self, memory: LongTermMemory) -> list[list[bytes]]:
         tasks = []

@@ -80,6 +80,11 @@ class Retention(ABC):
     def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
         """How many bytes beside the agent's weights are handed on after `tasks` tasks, at most."""
 
+    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+        """What is not in a memory from elsewhere, perhaps of another method, that this one would recall; None: it can
+        go on from there."""
+        return None
+
     def adopt(self, generator: dict[str, torch.Tensor]) -> Remembered | None:
         """After the first task of a condition with a short-term generator: take that over instead of remembering."""
         return None

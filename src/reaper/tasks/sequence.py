@@ -59,6 +59,7 @@ class Sequence:
 
     name: str
     tasks: tuple[Task, ...]
+    least_actions: int = 0  # of a network that knew more actions before
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,7 +68,7 @@ class Sequence:
     @property
     def actions(self) -> int:
         """The largest action set; a task with fewer actions does nothing on the rest."""
-        return max(task.actions for task in self.tasks)
+        return max(self.least_actions, *(task.actions for task in self.tasks))
 
     @property
     def scale(self) -> str:
