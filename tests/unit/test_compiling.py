@@ -6,11 +6,15 @@ import pytest
 import torch
 
 from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import can_compile, compiled, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.optimiser import FlatWeights
+from reaper.learning.recording import copied
 from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.learning.update import Update
+from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention.ewc import OnlineEWC
 from reaper.scales import ARCADE, PAPER, at_fraction, with_overrides
@@ -114,3 +118,27 @@ def retained(retention, agent, generator):
     parts = {f"generator.{key}": value for key, value in generator.items()}
     prefix = "fisher" if isinstance(retention, OnlineEWC) else "fisher.0"
     return parts | {f"{prefix}.{key}": value for key, value in fisher.items()}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_compiled_adversarial_updates_are_the_eager_ones():
+    """Both losses, with derivatives of derivatives and running statistics; Adam's mean is the gradient, its decay being
+    zero."""
+    context = Context(with_overrides(ARCADE, {"generator.batch-size": 8}), 6, 0, ("gan",))
+    states = torch.randint(0, 256, (40, 2, 16, 16), dtype=torch.uint8)
+    eager, quick = (AdversarialTraining(context, Items(states), Items(states.flip(0)), 2) for _ in range(2))
+    for training in (eager, quick):
+        training.pair.generator.train()
+    pair = quick.pair
+    quick.update_d = Update(quick.update_d.weights, quick.update_d.optimiser, pair.discriminator_loss, compiles=True)
+    quick.update_g = Update(quick.update_g.weights, quick.update_g.optimiser, pair.generator_loss, compiles=True)
+    for _ in range(3):
+        quick.parts.restore(copied(eager.parts.state()))
+        eager.both()
+        quick.both()
+        torch.testing.assert_close(quick.losses, eager.losses, rtol=1e-4, atol=1e-5)
+        for one, other in ((quick.update_d, eager.update_d), (quick.update_g, eager.update_g)):
+            assert (one.optimiser.mean - other.optimiser.mean).norm() < 1e-3 * other.optimiser.mean.norm()
+        for one, other in zip(pair.generator.buffers(), eager.pair.generator.buffers(), strict=True):
+            torch.testing.assert_close(one, other)

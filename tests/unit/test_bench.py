@@ -1,0 +1,88 @@
+"""`reaper bench`: every part is measured, shares compare equal work, and the prediction adds up."""
+
+import json
+
+import pytest
+import torch
+from conftest import TINY
+
+from reaper.bench import WARM_UP, Bench, Figure, bare_rate
+from reaper.cli import main
+from reaper.errors import UserError
+from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
+from reaper.scales import ARCADE, with_overrides
+from reaper.tasks.atari import THREADS, emulator_threads
+from reaper.tasks.sequence import find_sequence, find_task
+
+
+@pytest.fixture(scope="module")
+def bench():
+    sequence, said = find_sequence("arcade-3"), []
+    made = Bench(sequence.tasks, 6, with_overrides(ARCADE, TINY), torch.device("cpu"), 0.02, 2, said.append)
+    made.run()
+    return made
+
+
+def test_every_part_is_measured_for_every_task(bench):
+    tasks = {"catch", "dodge", "shooter"}
+    for what in ("bare emulation", "short-term training", "long-term training", "evaluation"):
+        assert {f.task for f in bench.figures if f.what == what} == tasks
+    assert {"GAN", "generation", "checkpoint"} <= {f.what for f in bench.figures}
+    assert all(rate > 0 for figure in bench.figures for rate in figure.rates)
+    trained = [figure for figure in bench.figures if figure.what.endswith("training")]
+    assert all(len(figure.shares) == 2 and 0 < share < 1.5 for figure in trained for share in figure.shares)
+
+
+def test_the_prediction_adds_up(bench):
+    hours = bench.predicted(["catch", "dodge"])
+    parts = [value for what, value in hours.items() if what not in ("all", "bare emulation of as many frames")]
+    assert hours["all"] == pytest.approx(sum(parts))
+    frames, rates = (
+        TINY["short-term.observed-frames"],
+        [bench.rate("short-term training", t) for t in ("catch", "dodge")],
+    )
+    assert hours["short-term training"] == pytest.approx(sum(frames / rate for rate in rates) / 3600)
+    one = bench.predicted(["catch"])  # one task has nothing to consolidate into an earlier one
+    assert one["long-term training"] == one["generation"] == 0
+
+
+def test_bare_emulation_plays_what_was_played(monkeypatch):
+    """The same seed and actions, all of them."""
+    games = find_task("catch").open(4, 16)
+    seen = []
+    monkeypatch.setattr(games, "send", lambda actions, send=games.send: (seen.append(actions.tolist()), send(actions)))
+    log = [torch.randint(6, (4,)).numpy() for _ in range(WARM_UP + 5)]
+    assert bare_rate(games, 3, log) > 0
+    assert seen == [actions.tolist() for actions in log]
+
+
+def test_medians():
+    figure = Figure("training", "catch", "frames", (1.0, 9.0, 2.0), (0.1, 0.9, 0.2))
+    assert (figure.rate, figure.share) == (2.0, 0.2)
+
+
+def test_the_command_writes_a_table_and_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("reaper.study.scales.SCALES", {"arcade": with_overrides(ARCADE, TINY)})
+    words = ["bench", "--tasks", "catch,dodge", "--seconds", "0.02", "--repeats", "1", "--device", "cpu"]
+    assert main([*words, "--json", str(tmp_path / "b.json")]) == 0
+    written = json.loads((tmp_path / "b.json").read_text())
+    assert written["hours"]["catch,dodge"]["all"] > 0
+    assert "of bare emulation" in capsys.readouterr().out
+    assert main([*words, "--repeats", "0"]) == 2
+
+
+def test_emulator_threads(monkeypatch):
+    monkeypatch.setenv(THREADS, "3")
+    assert emulator_threads() == 3
+    monkeypatch.setenv(THREADS, "many")
+    with pytest.raises(UserError, match="whole number"):
+        emulator_threads()
+    monkeypatch.delenv(THREADS)
+    assert emulator_threads() >= 1
+
+
+def test_items_fit_only_beside_the_rest_of_a_stage():
+    assert fits(7 * 10**9, 7 * 10**9 + ROOM_FOR_THE_REST)
+    assert not fits(7 * 10**9, 7 * 10**9 + ROOM_FOR_THE_REST - 1)
+    stored = torch.zeros(3, 2, 16, 16, dtype=torch.uint8)
+    assert Items.on(torch.device("cpu"), stored).states is stored
