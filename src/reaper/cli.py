@@ -1,11 +1,14 @@
-"""The command line: `reaper demo | run | report | play | export | import | verify | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | experiment | report | play | export | import | verify`, and `conditions |
+tasks | equations` for what there is."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from rich.console import Console
 
@@ -23,7 +26,7 @@ def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, 
     while words:
         word = words.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
-        if command != "run" or not word.startswith("--") or "." not in name:
+        if command not in ("run", "experiment") or not word.startswith("--") or "." not in name:
             near = difflib.get_close_matches(word, options_of(parser, command), n=1)
             parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
         if not equals:
@@ -32,6 +35,12 @@ def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, 
             value = words.pop(0)
         overrides[name] = value
     return overrides
+
+
+def _study_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every")
+    chosen += ("engine", "address", "store", "gpus_per_stage")
+    return {name: getattr(arguments, name) for name in chosen}
 
 
 def _dispatch(words: Sequence[str]) -> int:
@@ -45,11 +54,11 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.run(["RePR", "no-reh"], arguments.out, console, device="cpu", **options)
             commands.report(arguments.out, console)
         case "run":
-            chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
-            chosen += ("engine", "address", "store", "gpus_per_stage")
-            options = {name: getattr(arguments, name) for name in chosen}
-            commands.run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
+            options = {**_study_options(arguments), "share": arguments.share, "overrides": overrides}
+            commands.run(arguments.conditions, arguments.out, console, **options)
             commands.report(arguments.out, console)
+        case "experiment":
+            commands.experiment(arguments, {**_study_options(arguments), "overrides": overrides}, console)
         case "report":
             commands.report(arguments.out, console, arguments.markdown)
         case "play":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 from collections.abc import Mapping
@@ -53,8 +52,7 @@ class Chain:
 
     @property
     def name(self) -> str:
-        plain = re.sub(r"[^A-Za-z0-9]+", "-", self.sequence.name).strip("-")
-        return f"{self.condition.name}--{plain}--seed-{self.seed}"
+        return f"{self.condition.name}--{self.sequence.file_name}--seed-{self.seed}"  # also of its record's file
 
     def record(self) -> dict[str, Any]:
         """The run as it is written down, for reports and for loading agents."""
@@ -83,8 +81,11 @@ class Chain:
 
 def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Settings) -> Chain:
     """The stages of a condition, from its axes alone."""
-    settings = scales.with_overrides(scales.VARIANTS[condition.variant](base), condition.overrides)
+    variant = scales.VARIANTS[condition.variant](base)
+    settings = scales.with_overrides(variant, condition.overrides)
     scales.check(settings)
+    early = {k: v for k, v in condition.overrides.items() if k not in scales.FROM_THE_SECOND_TASK}
+    first = scales.with_overrides(variant, early)  # so that a sweep shares its first long-term memory
     sequence = sequence.reversed() if condition.reverse else sequence
     chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.actions
     teaching, described = condition.teaches, condition.describe()
@@ -102,7 +103,8 @@ def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Setti
             "generator": chain.generators[i] if teaching.needs_generator else None,
         }
         title = f"{condition.name}: consolidate {names[i]}"
-        chain.memories.append(consolidation_stage(title, settings, names[: i + 1], actions, seed, axes, parents))
+        own = settings if i else first
+        chain.memories.append(consolidation_stage(title, own, names[: i + 1], actions, seed, axes, parents))
     chain.evaluations = [
         evaluation_stage(f"{condition.name}: evaluate after {name}", settings, names, actions, seed, memory)
         for name, memory in zip(names, chain.memories, strict=False)
@@ -162,14 +164,48 @@ class Plan:
     common: dict[str, Any]
     means: Means
     notices: list[str]
+    further: list[Stage] = field(default_factory=list)  # of an experiment's analyses, parents first
+    experiments: list[dict[str, Any]] = field(default_factory=list)  # their records, one a seed
 
     @property
     def stages(self) -> list[Stage]:
-        return unique_stages(self.chains)
+        found = {stage.digest: stage for stage in unique_stages(self.chains)}
+        return list({**found, **{stage.digest: stage for stage in self.further if stage.digest not in found}}.values())
 
 
-def plan(
-    conditions: Many[str],
+@dataclass(frozen=True)
+class Ground:
+    """What a study stands on, checked: everything but what is to be learnt."""
+
+    sequence: Sequence
+    seeds: tuple[int, ...]
+    base: Settings
+    common: dict[str, Any]
+    means: Means
+    words: list[str]  # of the command line, after what is to be learnt
+
+    def command(self, *what: str) -> str:
+        """The command line that runs the same study."""
+        return shlex.join(["reaper", *what, *self.words])
+
+    def chains(self, condition: Condition, sequence: Sequence | None = None) -> list[Chain]:
+        """One a seed, on the whole sequence or on another."""
+        return [build_chain(condition, sequence or self.sequence, seed, self.base) for seed in self.seeds]
+
+
+def plan(conditions: Many[str], tasks: str = "arcade-3", seeds: Many[int] = (0,), *options: Any, **named: Any) -> Plan:
+    """A study of conditions by name; the options are those of `lay_ground`."""
+    rows = [CONDITIONS[name] for name in conditions]
+    if not rows:
+        raise UserError("name at least one condition; `reaper conditions` lists them")
+    ground = lay_ground(tasks, seeds, *options, **named)
+    chains = [chain for row in rows for chain in ground.chains(row)]
+    for chain in chains:
+        chain.command = ground.command("run", *conditions)
+    return Plan(chains, ground.common, ground.means, ground.sequence.notices)
+
+
+def lay_ground(
     tasks: str = "arcade-3",
     seeds: Many[int] = (0,),
     fraction: float = 1.0,
@@ -182,7 +218,7 @@ def plan(
     address: str | None = None,
     store: str | None = None,
     gpus_per_stage: float | None = None,
-) -> Plan:
+) -> Ground:
     """Checks everything that can be checked before any work is done or anything is written.
 
     With `engine="ray"`, `address` names the cluster (none: one is started here), `store` says whether all nodes see the
@@ -190,18 +226,12 @@ def plan(
     this one: each asks for as many of its cores.
     """
     cluster = find_cluster(engine, address, store, gpus_per_stage)
-    rows = [CONDITIONS[name] for name in conditions]
-    if not rows:
-        raise UserError("name at least one condition; `reaper conditions` lists them")
     if not seeds or any(seed < 0 for seed in seeds):
         raise UserError(f"--seeds must be whole numbers of at least 0, not {list(seeds)}")
     if workers is not None and workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}")
     sequence = find_sequence(tasks)
     scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
-    chains = [build_chain(row, sequence, seed, base) for row in rows for seed in sorted(set(seeds))]
-    for chain in chains:
-        chain.command = _command(conditions, tasks, seeds, fraction, scale, overrides or {})
     small = base.frames.size < SMALL
     workers = workers or default_workers(small)
     # Beside a GPU one thread is best: more would take the emulators' cores for nothing.
@@ -210,24 +240,17 @@ def plan(
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
     device = find_device(device, here=cluster is None)
     means = Means(device, workers, threads, Interval.parse(checkpoint_every), cluster)
-    return Plan(chains, common, means, sequence.notices)
+    words = _words(tasks, seeds, fraction, scale, overrides or {})
+    return Ground(sequence, tuple(sorted(set(seeds))), base, common, means, words)
 
 
-def _command(
-    conditions: Many[str],
-    tasks: str,
-    seeds: Many[int],
-    fraction: float,
-    scale: str | None,
-    overrides: Mapping[str, Any],
-) -> str:
-    """The command line that runs the same study."""
-    words = ["reaper", "run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds)]
+def _words(tasks: str, seeds: Many[int], fraction: float, scale: str | None, overrides: Mapping[str, Any]) -> list[str]:
+    words = ["--tasks", tasks, "--seeds", *map(str, seeds)]
     words += ["--fraction", str(fraction)] if fraction != 1 else []
     words += ["--scale", scale] if scale else []
     for name, value in overrides.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
-    return shlex.join(words)
+    return words
 
 
 def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False) -> Store:
@@ -241,9 +264,11 @@ def carry_out(plan: Plan, out: str | Path, listen: Listener, share: bool = False
     store = Store.open_for(out, plan.common, share)
     with listening() as stop:
         try:
-            store.runs()  # a damaged record is said to be so, not overwritten
+            store.check_records()  # a damaged record is said to be so, not overwritten
             for chain in plan.chains:
                 store.write_run(chain.name, chain.record())
+            for record in plan.experiments:
+                store.write_experiment(record["name"], record)
             run_stages(plan.stages, store, plan.means, stop, listen)
         except Stopped:
             name = signal.Signals(stop.signal).name if stop.signal else "a signal"

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from reaper.files import write_whole
-from reaper.report import layout
+from reaper.report import analyses, layout
 from reaper.report.curves import learning_curves
 from reaper.report.figures import bar_chart, score_matrices
 from reaper.report.findings import cautions, headline, listed, standing
@@ -117,6 +117,7 @@ class Report:
     results: list[RunResult]
     sections: list[Section]
     making: Making
+    experiments: str = ""  # HTML
 
     @property
     def html(self) -> str:
@@ -125,7 +126,7 @@ class Report:
             _prose(headline(sequences)),
             escape(_subtitle(self.making, sequences)),
             _pairs((result.name, result.condition["about"]) for result in _one_of_each(self.results)),
-            "\n".join(section.html for section in self.sections),
+            "\n".join([*(section.html for section in self.sections), self.experiments]),
             _making_html(self.making),
         )
 
@@ -138,7 +139,7 @@ def read_report(store: Store) -> Report:
         Section(scores, cautions(scores, names), _illustrate_scores(scores), _illustrate_memories(store, scores))
         for scores in sequences
     ]
-    return Report(results, sections, read_making(store, results))
+    return Report(results, sections, read_making(store, results), analyses.sections(store))
 
 
 def _subtitle(making: Making, sequences: Sequence[SequenceScores]) -> str:
