@@ -19,22 +19,30 @@ from reaper.errors import ReaperError
 INTERRUPTED = 130
 
 
-def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, str]:
-    """`--part.name value` and `--part.name=value`, left over by the parser."""
+def _take_overrides(words: Sequence[str], parser: Parser) -> tuple[list[str], dict[str, str]]:
+    """The words without `--part.name value` and `--part.name=value`, and these: so a value is never taken for a name."""
+    rest: list[str] = []
     overrides: dict[str, str] = {}
-    words = list(extra)
-    while words:
-        word = words.pop(0)
+    left = list(words)
+    while left:
+        word = left.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
-        if command not in ("run", "experiment") or not word.startswith("--") or "." not in name:
-            near = difflib.get_close_matches(word, options_of(parser, command), n=1)
-            parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        if words[0] not in ("run", "experiment") or not word.startswith("--") or "." not in name:
+            rest.append(word)
+            continue
         if not equals:
-            if not words:
+            if not left:
                 parser.error(f"{word} needs a value")
-            value = words.pop(0)
+            value = left.pop(0)
         overrides[name] = value
-    return overrides
+    return rest, overrides
+
+
+def _refuse(extra: Sequence[str], parser: Parser, command: str) -> None:
+    """Names what the parser did not know, and the nearest that it would have known."""
+    for word in extra:
+        near = difflib.get_close_matches(word, options_of(parser, command), n=1)
+        parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def _study_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -45,8 +53,9 @@ def _study_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _dispatch(words: Sequence[str]) -> int:
     parser = build_parser()
+    words, overrides = _take_overrides(words, parser)
     arguments, extra = parser.parse_known_args(words)
-    overrides = _overrides(extra, parser, arguments.command)
+    _refuse(extra, parser, arguments.command)
     console = Console()
     match arguments.command:
         case "demo":

@@ -186,7 +186,7 @@ def plan_experiment(name: str, tasks: str | None = None, **options: Any) -> Plan
     count = len(ground.sequence.tasks)
     if count < experiment.least_tasks:
         raise TooFewTasks(
-            f"experiment {name} needs at least {experiment.least_tasks} tasks; --tasks {ground.sequence.name} has {count}"
+            f"experiment {name} needs {experiment.least_tasks} tasks or more; {ground.sequence.name} has {count}"
         )
     two = Sequence(",".join(ground.sequence.names[:2]), ground.sequence.tasks[:2])
     chains = [chain for row in experiment.conditions for chain in ground.chains(row)]

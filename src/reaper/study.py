@@ -90,6 +90,10 @@ def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Setti
     chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.actions
     teaching, described = condition.teaches, condition.describe()
     axes = {axis: described[axis] for axis in ("teaching", "retention", "knowledge")}
+    owners = [
+        condition.base or condition.name,
+        *[condition.name] * (len(names) - 1),
+    ]  # a sweep's first stages are shared
     chain.teachers = [short_term_stage(settings, name, actions, seed) for name in names]
     if teaching.needs_generator:
         chain.generators = [
@@ -102,12 +106,12 @@ def build_chain(condition: Condition, sequence: Sequence, seed: int, base: Setti
             "teacher": chain.teachers[i] if teaching.needs_teacher or i == 0 else None,
             "generator": chain.generators[i] if teaching.needs_generator else None,
         }
-        title = f"{condition.name}: consolidate {names[i]}"
+        title = f"{owners[i]}: consolidate {names[i]}"
         own = settings if i else first
         chain.memories.append(consolidation_stage(title, own, names[: i + 1], actions, seed, axes, parents))
     chain.evaluations = [
-        evaluation_stage(f"{condition.name}: evaluate after {name}", settings, names, actions, seed, memory)
-        for name, memory in zip(names, chain.memories, strict=False)
+        evaluation_stage(f"{owner}: evaluate after {name}", settings, names, actions, seed, memory)
+        for owner, name, memory in zip(owners, names, chain.memories, strict=False)
     ]
     chain.singles = [
         evaluation_stage(f"evaluate single {name}", settings, (name,), actions, seed, teacher)

@@ -116,7 +116,7 @@ def for_terminal(store: Store, only: str | None = None) -> list[Table]:
     for section in read_sections(store, only):
         said = [*([section.sentence] if section.sentence else []), *section.cautions]
         for grid in section.grids:
-            title = f"{section.experiment.name} on {section.material.sequence}: {grid.title.lower()}"
+            title = f"{section.experiment.name} on {section.material.sequence}: {grid.title}"
             last = grid is section.grids[-1]
             tables.append(_terminal_table(grid, title, [*grid.notes, *(said if last else [])]))
     return tables

@@ -190,11 +190,11 @@ def _students_say(found: list[Student], tasks: int) -> str:
 
     known = {(items, alone): average(items, alone) for items in ("dreamt", "real") for alone in (True, False)}
     parts = [
-        f"{percent(known['dreamt', alone])} from dreamt and {percent(known['real', alone])} from real items {where}"
+        f"{percent(known['dreamt', alone])} {where} (from real items {percent(known['real', alone])})"
         for alone, where in ((True, "on one task"), (False, f"on all {tasks} at once"))
         if not math.isnan(known["dreamt", alone] + known["real", alone])
     ]
-    return f"A student from scratch reaches {listed(parts)} of its teacher's skill." if parts else ""
+    return f"Of its teacher's skill, a student reaches from dreamt items alone {listed(parts)}." if parts else ""
 
 
 # -- importance
@@ -215,7 +215,18 @@ def importance(material: Material) -> Told:
         ]
         notes = ["After the last task; the average is normalised: 0 is random play, 1 a DQN of the task alone."]
         grids.append(Grid("RePR on all tasks", ("alpha", *material.titles, "average"), rows, notes))
-    return grids, ""
+    return grids, _importance_says(material)
+
+
+def _importance_says(material: Material) -> str:
+    """At which alpha both of two tasks are played best."""
+    said = []
+    for base in ("PR", "RePR"):
+        runs = [run for run in material.results if run.condition["base"] == base and len(run.tasks) == 2]
+        averages = {f"{alpha:g}": _average(alike) for alpha, alike in _by_alpha(runs).items()}
+        best = choose(averages)
+        said += [f"{base} at alpha {best} ({percent(averages[best])} of the level of a DQN for each)"] if best else []
+    return f"Both of two tasks are played best by {listed(said)}." if said else ""
 
 
 def _by_alpha(runs: list[RunResult]) -> dict[float, list[RunResult]]:
