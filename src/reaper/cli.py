@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 
 def _take_overrides(words: Sequence[str], parser: Parser) -> tuple[list[str], dict[str, str]]:
-    """The words without `--part.name value` and `--part.name=value`, and these: so a value is never taken for a name."""
+    """The words without `--part.name value` and `--part.name=value`, and these: a value is never taken for a name."""
     rest: list[str] = []
     overrides: dict[str, str] = {}
     left = list(words)

@@ -68,13 +68,14 @@ def report(out: Path, console: Console, markdown: Path | None = None, experiment
     store = Store.open(out)
     for table in () if experiment else for_terminal(read_results(store)):
         console.print(table)
-    for table in analyses.for_terminal(store, experiment):
+    sections = analyses.read_sections(store)
+    for table in analyses.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
         console.print(table)
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands)
-    analyses.write_files(store, page.parent)
+    analyses.write_files(sections, page.parent)
     if markdown:
-        write_whole(markdown, for_markdown(store, commands).encode())
+        write_whole(markdown, (for_markdown(store, commands) + analyses.for_markdown(sections)).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 

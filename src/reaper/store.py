@@ -269,11 +269,13 @@ def _is_experiment_of(name: str, record: Mapping[str, Any]) -> bool:
         digests = [digest for row in record["stages"] for digest in (row["digest"], *row["parents"])]
         words = [record["sequence"], record["command"], *record["tasks"], *record["titles"], *record["runs"]]
         words += [row[key] for row in record["stages"] for key in ("title", "role")]
+        abouts = [row["about"] for row in record["stages"]]
         return (
             record["name"] == name
             and name.startswith(record["experiment"] + "--")
             and all(DIGEST.fullmatch(digest) for digest in digests)
             and all(isinstance(word, str) for word in words)
+            and all(isinstance(about, dict) for about in abouts)
             and isinstance(record["seed"], int)
             and len(record["tasks"]) == len(record["titles"]) > 0
         )

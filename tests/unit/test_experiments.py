@@ -134,7 +134,7 @@ def test_students_of_real_and_dreamt_items_start_alike_and_end_apart(finished):
 
 
 def grid_of(store, name, title):
-    (section,) = analyses.read_sections(store, name)
+    (section,) = [section for section in analyses.read_sections(store) if section.experiment.name == name]
     return next(grid for grid in section.grids if grid.title == title)
 
 
@@ -181,7 +181,8 @@ def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
     record = {"tasks": list(paper.TASKS), "titles": list(paper.TITLES), "sequence": "atari-3", "stages": []}
     grids, _ = overlap(Material(Store("nowhere"), [record], []))
     assert grids[0].rows == [("RePR, paper", "0.691", "0.233", "0.198"), ("RePR-rev, paper", "0.753", "0.192", "0.110")]
-    assert importance(Material(Store("nowhere"), [record], []))[0][-1].rows == []
+    two = {**record, "tasks": list(paper.TASKS[:2]), "titles": list(paper.TITLES[:2])}
+    assert importance(Material(Store("nowhere"), [two], []))[0] == []
 
 
 # -- a store with experiments is checked, moved and damaged like any other
@@ -203,6 +204,21 @@ def test_verify_knows_the_stages_of_an_analysis(finished, tmp_path):
     (copy.folder / "experiments" / f"{record['name']}.json").write_text("{}")
     assert any(record["name"] in str(problem.path) for problem in verify(copy.folder))
     with pytest.raises(DamagedArtefact):
+        copy.experiments()
+
+
+def test_a_forged_record_is_refused_in_one_line(finished, tmp_path):
+    import shutil
+
+    shutil.copytree(finished[0].folder, tmp_path / "copy")
+    copy = Store.open(tmp_path / "copy")
+    record = next(record for record in copy.experiments() if record["experiment"] == "item-quality")
+    forged = [{**row, "about": {"tasks": ["nothing"], "items": "real"}} for row in record["stages"]]
+    copy.write_experiment(record["name"], {**record, "stages": forged})
+    with pytest.raises(DamagedArtefact, match="do not fit together"):
+        analyses.read_sections(copy)
+    copy.write_experiment(record["name"], {**record, "stages": [{**forged[0], "digest": "../../elsewhere"}]})
+    with pytest.raises(DamagedArtefact, match="is not the record"):
         copy.experiments()
 
 

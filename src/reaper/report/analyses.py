@@ -8,25 +8,28 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
+from reaper.errors import DamagedArtefact
 from reaper.experiments import EXPERIMENTS, Experiment
 from reaper.files import write_whole
 from reaper.report.experiment_grids import GRIDS, Material
 from reaper.report.experiment_pictures import PICTURES
 from reaper.report.findings import listed
 from reaper.report.grids import Grid
-from reaper.report.tables import _terminal_table, for_html
+from reaper.report.tables import _markdown_table, _terminal_table, for_html
 from reaper.report.theme import DARK, LIGHT, Theme
 from reaper.results import read_results
 from reaper.store import Store
 
 Draw = Callable[[Theme], bytes | None]
+HEADLINE = "A search over settings: what each of them leads to."  # where nothing but points of sweeps was run
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def _figure(light: bytes, dark: bytes, caption: str) -> str:
     )
 
 
-def read_sections(store: Store, only: str | None = None) -> list[Section]:
+def read_sections(store: Store) -> list[Section]:
     """In the order of the table of experiments; one of another version of this software is passed over."""
     records = store.experiments()
     if not records:
@@ -77,14 +80,23 @@ def read_sections(store: Store, only: str | None = None) -> list[Section]:
     results = {result.stages["name"]: result for result in read_results(store)}
     found = []
     for experiment in EXPERIMENTS.values():
-        mine = [r for r in records if r["experiment"] == experiment.name and only in (None, experiment.name)]
+        mine = [record for record in records if record["experiment"] == experiment.name]
         for sequence in sorted({(record["sequence"], *record["tasks"]) for record in mine}):
             same = [record for record in mine if (record["sequence"], *record["tasks"]) == sequence]
             material = Material(store, same, [results[n] for r in same for n in r["runs"] if n in results])
-            grids, sentence = GRIDS[experiment.analysis](material)
-            pictures = PICTURES.get(experiment.analysis, lambda material: {})(material)
-            found.append(Section(experiment, material, grids, sentence, _cautions(material), pictures))
+            found.append(_read_section(experiment, material))
     return found
+
+
+def _read_section(experiment: Experiment, material: Material) -> Section:
+    """Records and stages that do not fit together are whole files of different experiments, or forged ones."""
+    try:
+        grids, sentence = GRIDS[experiment.analysis](material)
+        pictures = PICTURES.get(experiment.analysis, lambda material: {})(material)
+        return Section(experiment, material, grids, sentence, _cautions(material), pictures)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        path = material.store.folder / "experiments" / f"{material.records[0]['name']}.json"
+        raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
 def _cautions(material: Material) -> list[str]:
@@ -110,21 +122,34 @@ def sections(store: Store) -> str:
     return "\n".join(section.html for section in read_sections(store))
 
 
-def for_terminal(store: Store, only: str | None = None) -> list[Table]:
-    """The tables of all experiments, or of one."""
-    tables = []
-    for section in read_sections(store, only):
-        said = [*([section.sentence] if section.sentence else []), *section.cautions]
+def for_terminal(found: Iterable[Section]) -> list[Table | Text]:
+    """The tables of experiments and what is to be said of them, to be printed one after another."""
+    printed: list[Table | Text] = []
+    for section in found:
         for grid in section.grids:
-            title = f"{section.experiment.name} on {section.material.sequence}: {grid.title}"
-            last = grid is section.grids[-1]
-            tables.append(_terminal_table(grid, title, [*grid.notes, *(said if last else [])]))
-    return tables
+            printed.append(
+                _terminal_table(grid, f"{section.experiment.name} on {section.material.sequence}: {grid.title}", [])
+            )
+            printed += [Text(note, style="italic") for note in grid.notes]  # a caption would be cut where a table is
+        printed.append(Text("\n".join(["", *([section.sentence] if section.sentence else []), *section.cautions])))
+    return printed
 
 
-def write_files(store: Store, folder: Path) -> None:
+def for_markdown(found: Iterable[Section]) -> str:
+    """A chapter for each experiment."""
+    parts = []
+    for section in found:
+        parts.append(f"## Experiment {section.experiment.name}: {section.experiment.about}")
+        parts.append(f"{section.experiment.shows} of the paper. {section.sentence}".strip())
+        parts += ["\n".join(f"- {text}" for text in section.cautions)] if section.cautions else []
+        for grid in section.grids:
+            parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+    return "".join(f"\n{part}\n" for part in parts)
+
+
+def write_files(found: Iterable[Section], folder: Path) -> None:
     """Each table as CSV and each figure as PNG."""
-    for section in read_sections(store):
+    for section in found:
         for number, grid in enumerate(section.grids):
             text = io.StringIO()
             csv.writer(text, lineterminator="\n").writerows([grid.header, *grid.rows])

@@ -16,7 +16,7 @@ from reaper.analyses.grid import average_of_known, choose, game_range, min_max
 from reaper.paper.results import CHOSEN, FISHER_OVERLAP, IMPORTANCE, SCRATCH, TASKS, Score
 from reaper.report.findings import listed, percent, standing
 from reaper.report.grids import NOTHING, Grid, decimals_for, metric_grid, number, paper_grid, score, score_grid
-from reaper.report.scores import gather_scores
+from reaper.report.scores import _within_chance, gather_scores
 from reaper.results import RunResult
 from reaper.store import Store
 
@@ -89,10 +89,12 @@ def _published(cells: Sequence[Score | None]) -> list[str]:
 
 def scores(material: Material) -> Told:
     """The score table of the experiment's own conditions."""
-    (gathered,) = gather_scores(material.results)
-    published = paper_grid(gathered)
-    grids = [score_grid(gathered, with_paper=False), *([published] if published else []), metric_grid(gathered)]
-    return grids, standing(gathered)
+    grids, said = [], ""
+    for gathered in gather_scores(material.results):  # one, or none where the records of its runs are gone
+        published = paper_grid(gathered)
+        grids += [score_grid(gathered, with_paper=False), *([published] if published else []), metric_grid(gathered)]
+        said = standing(gathered)
+    return grids, said
 
 
 # -- item-quality
@@ -109,7 +111,9 @@ class Student:
     random: Mapping[str, np.ndarray]
 
     def share(self, task: str) -> float:
-        """Of the teacher's skill above random play."""
+        """Of the teacher's skill above random play; NaN where it has hardly any."""
+        if _within_chance(self.taught_by[task], self.random[task]):
+            return math.nan
         means = (float(part[task].mean()) for part in (self.games, self.random, self.taught_by))
         return float(metrics.normalised(*means))
 
@@ -121,7 +125,7 @@ class Student:
 def read_students(material: Material) -> list[Student]:
     runs = {result.seed: result for result in material.results}
     groups: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
-    for row in material.rows("evaluation"):
+    for row in (row for row in material.rows("evaluation") if row["seed"] in runs):
         groups.setdefault((tuple(row["about"]["tasks"]), row["about"]["items"]), []).append(row)
     found = []
     for (tasks, items), rows in groups.items():
@@ -159,7 +163,7 @@ def students(material: Material) -> Told:
             "Share of the teacher's skill",
             ("taught from", *material.titles, "average"),
             shares,
-            ["0 is random play, 1 is the network that taught the student."],
+            ["0 is random play, 1 the network that taught the student; a dash: that one hardly beats random play."],
         ),
     ]
     if material.is_the_papers:
@@ -223,6 +227,8 @@ def _importance_says(material: Material) -> str:
     said = []
     for base in ("PR", "RePR"):
         runs = [run for run in material.results if run.condition["base"] == base and len(run.tasks) == 2]
+        if any(_within_chance(*pair) for run in runs for pair in zip(run.single, run.random, strict=True)):
+            return ""  # what was hardly learnt cannot be played better or worse
         averages = {f"{alpha:g}": _average(alike) for alpha, alike in _by_alpha(runs).items()}
         best = choose(averages)
         said += [f"{base} at alpha {best} ({percent(averages[best])} of the level of a DQN for each)"] if best else []
@@ -244,18 +250,19 @@ def _average(runs: list[RunResult]) -> float:
 
 
 def _two_tasks(material: Material) -> Grid:
-    titles, header = material.titles[:2], ["alpha"]
-    table: dict[float, list[str]] = {}
+    """An old task and a new one, with and without a second memory, for each alpha."""
+    titles, header, columns = material.titles[:2], ["alpha"], []
     for base in ("PR", "RePR"):
         by_alpha = _by_alpha([r for r in material.results if r.condition["base"] == base and len(r.tasks) == 2])
         texts = _columns([[_moments(part) for part in _final(runs)] for runs in by_alpha.values()])
         header += [f"{base}: {title}" for title in titles]
-        published = IMPORTANCE[base] if tuple(material.tasks[:2]) == TASKS[:2] else {}
-        header += [f"{base}, paper: {title}" for title in titles] if published else []
-        for alpha, text in zip(by_alpha, texts, strict=True):
-            theirs = _published(published.get(alpha, (None, None))) if published else []
-            table.setdefault(alpha, []).extend([*text, *theirs])
-    rows = [(f"{alpha:g}", *cells) for alpha, cells in sorted(table.items()) if len(cells) == len(header) - 1]
+        columns.append(dict(zip(by_alpha, texts, strict=True)))
+        if tuple(material.tasks[:2]) == TASKS[:2]:
+            header += [f"{base}, paper: {title}" for title in titles]
+            columns.append({alpha: _published(pair) for alpha, pair in IMPORTANCE[base].items()})
+    alphas = sorted({alpha for column in columns for alpha in column})
+    nothing = [NOTHING, NOTHING]
+    rows = [(f"{alpha:g}", *(cell for column in columns for cell in column.get(alpha, nothing))) for alpha in alphas]
     notes = [f"After {titles[0]} and then {titles[1]} alone; alpha is the weight of the new task."]
     return Grid("Importance of the new task", tuple(header), rows, notes)
 

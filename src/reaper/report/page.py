@@ -123,7 +123,7 @@ class Report:
     def html(self) -> str:
         sequences = [section.scores for section in self.sections]
         return layout.page(
-            _prose(headline(sequences)),
+            _prose(headline(sequences) if sequences or not self.experiments else analyses.HEADLINE),
             escape(_subtitle(self.making, sequences)),
             _pairs((result.name, result.condition["about"]) for result in _one_of_each(self.results)),
             "\n".join([*(section.html for section in self.sections), self.experiments]),
@@ -152,7 +152,8 @@ def _subtitle(making: Making, sequences: Sequence[SequenceScores]) -> str:
 
 def _one_of_each(results: list[RunResult]) -> list[RunResult]:
     """One run of each condition, in the order of the table of conditions."""
-    return sorted({result.name: result for result in results}.values(), key=lambda result: rank_of(result.name))
+    plain = {result.name: result for result in results if not result.condition.get("base")}
+    return sorted(plain.values(), key=lambda result: rank_of(result.name))
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
