@@ -38,7 +38,10 @@ def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
     assert told["resumed"] >= 4  # most attempts went on from the middle of a stage
 
 
-@pytest.mark.parametrize(("experiment", "hit"), [("item-quality", {"student": 6}), ("overlap", {"fisher": 4})])
+@pytest.mark.parametrize(
+    ("experiment", "hit"),
+    [("item-quality", {"student": 6}), pytest.param("overlap", {"fisher": 4}, marks=pytest.mark.long)],
+)
 def test_stages_of_analyses_resume_exactly(tmp_path, experiment, hit):
     words = [sys.executable, str(KILLER.with_name("analyses_killer.py")), str(tmp_path), experiment]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
