@@ -176,7 +176,8 @@ def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
 
 
 def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
-    from reaper.report.experiment_grids import Material, importance, overlap
+    from reaper.report.experiment_grids import importance, overlap
+    from reaper.report.material import Material
 
     record = {"tasks": list(paper.TASKS), "titles": list(paper.TITLES), "sequence": "atari-3", "stages": []}
     grids, _ = overlap(Material(Store("nowhere"), [record], []))
@@ -242,7 +243,7 @@ def listed(capfd, *words):
 
 
 def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
-    monkeypatch.setattr("reaper.costs.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.probes.SECONDS_A_PROBE", 0.02)
     settings = [word for name, value in SHRUNK.items() for word in (f"--{name}", str(value))]
     out = ["--out", str(finished[0].folder), "--tasks", "catch,dodge", *settings]
     rows = listed(capfd, *out)
@@ -280,7 +281,7 @@ def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
 
 
 def test_a_dry_run_prints_the_graph_and_writes_nothing(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("reaper.costs.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.probes.SECONDS_A_PROBE", 0.02)
     words = [
         "experiment",
         "overlap",
@@ -337,7 +338,7 @@ def test_a_broken_store_is_said_to_be_so_by_the_list(tmp_path, capfd):
 
 
 def test_a_store_with_other_settings_counts_for_nothing(finished, capfd, monkeypatch):
-    monkeypatch.setattr("reaper.costs.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.probes.SECONDS_A_PROBE", 0.02)
     words = ["experiment", "overlap", "--dry-run", "--device", "cpu", "--out", str(finished[0].folder)]
     assert main([*words, "--tasks", "catch,dodge"]) == 0
     printed = capfd.readouterr().out
@@ -346,7 +347,7 @@ def test_a_store_with_other_settings_counts_for_nothing(finished, capfd, monkeyp
 
 
 def test_too_few_tasks_for_one_experiment_do_not_spoil_the_list(capfd, tmp_path, monkeypatch):
-    monkeypatch.setattr("reaper.costs.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.probes.SECONDS_A_PROBE", 0.02)
     rows = listed(capfd, "--tasks", "catch", "--fraction", "0.01", "--out", str(tmp_path / "none"))
     assert "needs 2 tasks" in rows["main"]["note"]
     assert rows["item-quality"]["stages"] > 0

@@ -19,10 +19,11 @@ from rich.text import Text
 from reaper.errors import DamagedArtefact
 from reaper.experiments import EXPERIMENTS, Experiment
 from reaper.files import write_whole
-from reaper.report.experiment_grids import GRIDS, Material
+from reaper.report.experiment_grids import GRIDS
 from reaper.report.experiment_pictures import PICTURES
 from reaper.report.findings import listed
 from reaper.report.grids import Grid
+from reaper.report.material import Material
 from reaper.report.tables import _markdown_table, _terminal_table, for_html
 from reaper.report.theme import DARK, LIGHT, Theme
 from reaper.results import read_results

@@ -9,7 +9,7 @@ import numpy as np
 
 from reaper.errors import DamagedArtefact
 from reaper.report.curves import learning_curves
-from reaper.report.experiment_grids import Material
+from reaper.report.material import Material
 from reaper.report.scores import gather_scores
 from reaper.report.theme import LIGHT, WIDTH, Theme, as_png, drawing, new_figure, remove_frame, style_of
 
