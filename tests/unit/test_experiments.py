@@ -167,6 +167,27 @@ def test_every_section_is_drawn_from_the_store_alone(finished):
     assert str(store.folder) not in html
 
 
+def test_experiments_that_have_not_begun_say_so_and_at_which_fraction(tmp_path):
+    studies = [planned(name, "catch,dodge,frog", fraction=0.5) for name in EXPERIMENTS]
+    store = Store.open_for(tmp_path / "run", studies[0].common)
+    store.close()
+    for study in studies:
+        for chain in study.chains:
+            store.write_run(chain.name, chain.record())
+        for record in study.experiments:
+            store.write_experiment(record["name"], record)
+    sections = analyses.read_sections(store)
+    assert [section.experiment.name for section in sections] == list(EXPERIMENTS)
+    for section in sections:
+        said = " ".join(section.cautions)
+        assert "Run at a fraction (0.5)" in said
+        assert "Not finished" in said
+        assert section.sentence == ""
+        assert section.html
+    assert len(analyses.for_terminal(sections)) > 2 * len(sections)
+    assert analyses.for_markdown(sections).count("## Experiment") == len(EXPERIMENTS)
+
+
 def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
     from reaper.report.scores import gather_scores
 
