@@ -66,11 +66,12 @@ def report(out: Path, console: Console, markdown: Path | None = None, experiment
     from reaper.store import Store
 
     store = Store.open(out)
+    tables = console if console.is_terminal else Console(width=200)  # in a file no table is cut
     for table in () if experiment else for_terminal(read_results(store)):
-        console.print(table)
+        tables.print(table)
     sections = analyses.read_sections(store)
     for table in analyses.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
-        console.print(table)
+        tables.print(table)
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands)
     analyses.write_files(sections, page.parent)
