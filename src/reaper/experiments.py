@@ -165,7 +165,7 @@ _TABLE = (
         _rows("RePR", "RePR-rev"),
         further=overlaps,
     ),
-    Experiment("ewc-search", "the best strength of EWC and online-EWC", "grids of the EWC appendix", "grid", _grids()),
+    Experiment("ewc-search", "the best strength of EWC and online-EWC", "Grids of the EWC appendix", "grid", _grids()),
 )
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({row.name: row for row in _TABLE})
 

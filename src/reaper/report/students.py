@@ -108,6 +108,9 @@ def _references(material: Material) -> list[np.ndarray]:
 
 
 def _students_say(found: list[Student], tasks: int) -> str:
+    if any(math.isnan(student.share(task)) for student in found for task in student.tasks):
+        return ""  # the table has to speak for itself where some teacher has hardly learnt anything
+
     def average(items: str, alone: bool) -> float:
         return average_of_known([s.average for s in found if s.items == items and (len(s.tasks) == 1) == alone])
 
