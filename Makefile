@@ -24,7 +24,7 @@ format: .venv/dev
 	$(BIN)/ruff format .
 
 bench: .venv/peers  ## observed frames a second beside stable-baselines3
-	$(BIN)/python benchmarks/peers_cpu.py
+	$(BIN)/python benchmarks/peers.py
 
 clean:
 	rm -rf .venv build dist

@@ -54,6 +54,14 @@ def build_parser() -> Parser:
 
     _add_moving(commands)
 
+    bench = commands.add_parser("bench", help="how fast this machine is at each part of a run, and how long one takes")
+    bench.add_argument("--tasks", default="arcade-3", help="a sequence or names separated by commas")
+    bench.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    bench.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
+    bench.add_argument("--seconds", type=float, default=3.0, help="how long each rate is taken (default: %(default)s)")
+    bench.add_argument("--repeats", type=int, default=3, help="how often; medians are shown (default: %(default)s)")
+    bench.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+
     for name, about in (
         ("conditions", "every condition and its four axes"),
         ("tasks", "every task and sequence"),

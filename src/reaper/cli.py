@@ -1,5 +1,5 @@
-"""The command line: `reaper demo | run | experiment | report | play | export | import | verify`, and `conditions |
-tasks | equations` for what there is."""
+"""The command line: `reaper demo | run | experiment | report | play | export | import | verify | bench`, and
+`conditions | tasks | equations` for what there is."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.import_(arguments)
         case "verify":
             return commands.verify(arguments)
+        case "bench":
+            commands.bench(arguments, console)
         case "conditions":
             commands.conditions(arguments.json, console)
         case "tasks":

@@ -137,6 +137,45 @@ def verify(arguments: argparse.Namespace) -> int:
     return min(damaged, 1)
 
 
+def bench(arguments: argparse.Namespace, console: Console) -> None:
+    import torch
+
+    from reaper.bench import Bench
+    from reaper.engines.local import keep_freed_memory
+    from reaper.files import write_whole
+    from reaper.study import find_device, find_settings
+    from reaper.tasks.sequence import SEQUENCES, find_sequence
+
+    if arguments.seconds <= 0 or arguments.repeats < 1:
+        raise UserError("--seconds must be above 0 and --repeats at least 1")
+    sequence = find_sequence(arguments.tasks)
+    scale, settings = find_settings(sequence, arguments.scale, 1.0, {})
+    device = torch.device(find_device(arguments.device))
+    if device.type == "cuda" or scale == "arcade":
+        torch.set_num_threads(1)
+    keep_freed_memory()
+    progress = Console(stderr=True)
+    measured = Bench(
+        sequence.tasks, sequence.actions, settings, device, arguments.seconds, arguments.repeats, progress.print
+    )
+    measured.run()
+    whole = {n: t for n, t in SEQUENCES.items() if set(t) <= set(sequence.names)} or {sequence.name: sequence.names}
+    hours = {name: measured.predicted(tasks) for name, tasks in whole.items()}
+    table = Table("what", "task", "rate", "of bare emulation", box=None, header_style="bold")
+    for figure in measured.figures:
+        share = "" if figure.share is None else f"{figure.share:.2f}"
+        table.add_row(figure.what, figure.task, f"{figure.rate:,.0f} {figure.unit}/s", share)
+    console.print(table, highlight=False)
+    foreseen = Table(f"RePR, scale {scale}", *hours, box=None, header_style="bold")
+    for what in next(iter(hours.values())):
+        foreseen.add_row(what, *(f"{parts[what]:.3f} h" for parts in hours.values()))
+    console.print(foreseen, highlight=False)
+    if arguments.json:
+        figures = [figure.describe() for figure in measured.figures]
+        found = {"machine": measured.machine(), "figures": figures, "set_up": measured.set_up, "hours": hours}
+        write_whole(arguments.json, json.dumps(found, indent=1).encode())
+
+
 def conditions(as_json: bool, console: Console) -> None:
     from reaper.conditions import CONDITIONS
 

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
+from reaper.learning.recording import recorded
 from reaper.tasks.task import Task
 
 
-def play_whole_games(
+def steps_of_whole_games(
     context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]
-) -> list[float]:
-    """The scores of each game's first whole game, all played at once; without a network, random actions."""
+) -> Iterator[np.ndarray]:
+    """Each game's first whole game, all played at once, step by step: the scores so far. Without a network, random
+    actions."""
     settings = context.settings.evaluation
     games = context.open(task, settings.games)
     player = Player(games, context.settings.frames.history, context.actions, context.device)
     randomness = context.stream("evaluation", task.name, *names)
     player.begin(context.derive_seed("evaluation games", task.name, *names))
+    move_on = recorded(player.take_in) if player.records else player.take_in
     totals = np.zeros(settings.games)
     playing = np.ones(settings.games, dtype=bool)
-    while playing.any():
-        player.send(network, settings.exploration if network else 1.0, randomness)
-        step = player.receive()
-        player.take_in()
-        totals += np.where(playing, step.rewards, 0.0)
-        playing &= ~step.ended
-        context.keeper.reached()
-    player.rest()
-    games.close()
+    try:
+        while playing.any():
+            player.send(network, settings.exploration if network else 1.0, randomness)
+            step = player.receive()
+            move_on()
+            totals += np.where(playing, step.rewards, 0.0)
+            playing &= ~step.ended
+            context.keeper.reached()
+            yield totals
+    finally:
+        player.rest()
+        games.close()
+
+
+def play_whole_games(
+    context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]
+) -> list[float]:
+    """The scores of whole games."""
+    *_, totals = steps_of_whole_games(context, network, task, names)
     return totals.tolist()
 
 

@@ -80,8 +80,8 @@ class Probe:
         context = self._context()
         size, history = context.settings.frames.size, context.settings.frames.history
         training = AdversarialTraining(context, _Noise((history, size, size), context.device), None, 1)
-        training.generator.train()
-        return _timed(lambda: (training.update_d(), training.update_g())) / 2
+        training.begin()
+        return _timed(lambda: training.step()) / 2
 
     def _fisher_batches(self) -> float:
         context = self._context()

@@ -6,12 +6,16 @@ from conftest import TINY
 
 from reaper.checkpoints import Parts, flatten, unflatten
 from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.learning import adversarial, update
 from reaper.learning.acting import Player
+from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.context import Context
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
 from reaper.learning.recording import copied
 from reaper.learning.short_term import ShortTerm
+from reaper.memory import items
+from reaper.memory.items import Items
 from reaper.scales import ARCADE, PAPER, with_overrides
 from reaper.tasks.sequence import find_task
 
@@ -68,7 +72,8 @@ def test_recorded_q_learning_on_small_frames(kernel_by_kernel):
     torch.testing.assert_close(recorded, plain, rtol=1e-4, atol=1e-6)
 
 
-def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel):
+def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel, monkeypatch):
+    monkeypatch.setattr(update, "quick_rounding", lambda device: None)
     settings = with_overrides(PAPER, ATARI)
     frames = 200  # ten updates: one differing action later, two runs have little in common
     recorded, loss = taught(settings, "ALE/Boxing-v5", frames, compiles=True)
@@ -104,6 +109,54 @@ def test_recorded_consolidation(name, kernel_by_kernel):
     plain = consolidated()
     for weights, others in zip(recorded.agent.values(), plain.agent.values(), strict=True):
         torch.testing.assert_close(weights, others, rtol=1e-3, atol=1e-4)
+
+
+def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
+    """Both losses of the GAN, update by update, against plain layers with second derivatives. Adam's first decay is
+    zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    for module in (adversarial, update):
+        monkeypatch.setattr(module, "quick_rounding", lambda device: None)
+    settings = with_overrides(PAPER, {"generator.batch-size": 16})
+    assert settings.generator.first_decay == 0
+    states = torch.randint(0, 256, (64, 4, 84, 84), dtype=torch.uint8, device="cuda")
+
+    def training(compiles):
+        return AdversarialTraining(context(settings, "gan", compiles=compiles), Items(states), Items(states.flip(0)), 2)
+
+    quick, plain = training(True), training(False)
+    for network in (plain.pair.generator, plain.pair.discriminator):
+        network.folds = False
+        network.train()
+    quick.begin()
+    for _ in range(3):
+        state = copied(plain.parts.state())
+        quick.parts.restore(state)
+        quick.step()
+        plain.both()
+        torch.testing.assert_close(quick.losses, plain.losses, rtol=1e-3, atol=1e-3)
+        for fast, slow in ((quick.update_d, plain.update_d), (quick.update_g, plain.update_g)):
+            gradient, expected = fast.optimiser.mean, slow.optimiser.mean
+            assert (gradient - expected).norm() < 0.01 * expected.norm()
+        assert torch.equal(*(found.pair.randomness.get_state() for found in (quick, plain)))
+        for buffer, other in zip(quick.pair.generator.buffers(), plain.pair.generator.buffers(), strict=True):
+            torch.testing.assert_close(buffer, other, rtol=1e-3, atol=1e-4)
+
+
+def test_items_that_do_not_fit_are_drawn_from_pinned_memory(monkeypatch):
+    states = torch.randint(0, 256, (500, 4, 84, 84), dtype=torch.uint8)
+    near = Items.on(torch.device("cuda"), states)
+    monkeypatch.setattr(items, "free_on", lambda device: 0)
+    far = Items.on(torch.device("cuda"), states)
+    assert far.states.is_cuda
+    before = torch.cuda.memory_allocated()
+    more = Items.on(torch.device("cuda"), states)
+    assert torch.cuda.memory_allocated() == before  # it lies elsewhere
+    draw = [found.sample_states(64, torch.Generator("cuda").manual_seed(1)) for found in (near, far, more)]
+    assert torch.equal(draw[0], draw[1])
+    assert torch.equal(draw[0], draw[2])
+    network = context(PAPER, "items").q_network()
+    torch.testing.assert_close(far.answered_by(network).targets, near.answered_by(network).targets)
 
 
 def test_a_checkpoint_brings_back_every_bit_on_a_gpu():

@@ -10,6 +10,7 @@ from reaper.equations import (
     interpolate,
     noisy,
     rescale,
+    score_slopes,
     unscale,
 )
 
@@ -53,7 +54,7 @@ def test_gradient_penalty_of_a_linear_discriminator_and_its_double_backward() ->
     discriminator = nn.Linear(2, 1)
     with torch.no_grad():
         discriminator.weight.copy_(torch.tensor([[3.0, 4.0]]))
-    norms = gradient_norms(discriminator, torch.randn(6, 2))
+    norms = gradient_norms(score_slopes(discriminator, torch.randn(6, 2)))
     torch.testing.assert_close(norms, torch.full((6,), 5.0))  # sqrt(3^2 + 4^2), wherever it is taken
     zeros = torch.zeros(6)
     loss = disc_loss(zeros, zeros, norms)
@@ -67,14 +68,14 @@ def test_gradient_norms_are_per_item_over_all_of_an_image() -> None:
     images = torch.zeros(2, 1, 2, 2)
     images[0, 0] = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
     images[1, 0, 0, 0] = -3.0
-    norms = gradient_norms(lambda x: x.square().flatten(1).sum(1) / 2, images)  # its gradient at x is x
+    norms = gradient_norms(score_slopes(lambda x: x.square().flatten(1).sum(1) / 2, images))  # its gradient at x is x
     torch.testing.assert_close(norms, torch.tensor([5.0, 3.0]))  # sqrt(1 + 4 + 4 + 16), 3
 
 
 def test_gradient_norms_double_backward_is_finite_where_the_gradient_is_zero() -> None:
     discriminator = nn.Linear(2, 1)
     nn.init.zeros_(discriminator.weight)
-    (gradient_norms(discriminator, torch.randn(3, 2)) - 1).square().mean().backward()
+    (gradient_norms(score_slopes(discriminator, torch.randn(3, 2))) - 1).square().mean().backward()
     assert discriminator.weight.grad is not None
     assert discriminator.weight.grad.isfinite().all()
 
@@ -82,7 +83,7 @@ def test_gradient_norms_double_backward_is_finite_where_the_gradient_is_zero() -
 def test_gradient_norms_do_not_teach_the_generator() -> None:
     generated = torch.randn(3, 2, requires_grad=True)
     weight = torch.tensor([1.0, -2.0], requires_grad=True)
-    gradient_norms(lambda x: (x @ weight) ** 2, generated * 2).sum().backward()
+    gradient_norms(score_slopes(lambda x: (x @ weight) ** 2, generated * 2)).sum().backward()
     assert generated.grad is None
     assert weight.grad is not None
 

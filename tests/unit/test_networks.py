@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from reaper.networks.folding import folded_convolution, folds
 from reaper.networks.generator import Generator, initialise_adversarial
 from reaper.networks.patches import PatchConvolution, PatchDeconvolution
 from reaper.networks.q_network import QNetwork
@@ -48,18 +47,3 @@ def test_dreams_are_states_that_do_not_depend_on_their_neighbours():
     few = generator.dream(3, torch.Generator().manual_seed(1))
     assert (many.shape, many.dtype) == ((6, 2, 16, 16), torch.uint8)
     assert torch.equal(many[:3], few)
-
-
-@pytest.mark.parametrize(("kernel", "stride", "size"), [(8, 4, 84), (4, 2, 20), (4, 4, 16)])
-def test_a_folded_convolution_is_the_same_convolution(kernel, stride, size):
-    torch.manual_seed(0)
-    layer = torch.nn.Conv2d(3, 5, kernel, stride)
-    images = torch.randn(2, 3, size, size)
-    assert folds(layer)
-    torch.testing.assert_close(folded_convolution(images, layer.weight, layer.bias, stride), layer(images))
-
-
-def test_a_convolution_that_cannot_be_folded_is_told():
-    assert not folds(torch.nn.Conv2d(3, 5, 3, 1))
-    assert not folds(torch.nn.Conv2d(3, 5, 4, 2, padding=1))
-    assert not folds(torch.nn.Conv2d(3, 5, 5, 2))

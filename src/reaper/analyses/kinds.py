@@ -23,10 +23,11 @@ def teach_student(work: Work) -> Result:
     context, tasks = work.context(*names), [find_task(name) for name in names]
     sources = _numbered(parents, "source")
     if work.spec["items"] == "real":
-        states = real_states(context, tasks, [context.q_network(source.tensors("agent")) for source in sources])
+        players = [context.q_network(source.tensors("agent")) for source in sources]
+        items = Items.on(context.device, real_states(context, tasks, players))
     else:
-        states = dreamt_states(context, context.generator(_generator(sources[0])))
-    student = Student(context, tasks, Items(states).answered_by(context.q_network(parents["teacher"].tensors("agent"))))
+        items = Items(dreamt_states(context, context.generator(_generator(sources[0]))))
+    student = Student(context, tasks, items.answered_by(context.q_network(parents["teacher"].tensors("agent"))))
     rows = student.learn()
     return Result({"agent": kept_weights(student.network)}, {"rows": rows})
 

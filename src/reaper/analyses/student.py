@@ -27,7 +27,7 @@ from reaper.tasks.task import Task
 
 
 def real_states(context: Context, tasks: Sequence[Task], players: Sequence[QNetwork]) -> torch.Tensor:
-    """States of each task in equal shares, from what its player's training would have left in the replay.
+    """States of each task in equal shares, from what its player's training would have left in the replay; on the CPU.
 
     They are gathered again when a student is taken up again: that is quick, and a checkpoint of all of them is not.
     """
@@ -39,7 +39,7 @@ def real_states(context: Context, tasks: Sequence[Task], players: Sequence[QNetw
             names=(*context.names, "real items", task.name),
             keeper=Keeper(stop=context.keeper.stop),  # saves nothing, but listens for stops
         )
-        found.append(Gathering(apart, player, task).run().distinct_states(share, apart.stream("items")))
+        found.append(Gathering(apart, player, task).run().distinct_states(share, apart.stream("items")).cpu())
     return torch.cat(found)
 
 

@@ -4,7 +4,17 @@ This is the lowest room of the house: it imports nothing else of `reaper`. Every
 graph (no value of a tensor is read, no branch depends on one); the Fisher functions are run once a task, eagerly.
 """
 
-from .adversarial import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
+from .adversarial import (
+    disc_loss,
+    gan_data,
+    gen_loss,
+    gradient_norms,
+    interpolate,
+    noisy,
+    rescale,
+    score_slopes,
+    unscale,
+)
 from .consolidation import (
     ewc_loss,
     fisher_diagonal,
@@ -43,6 +53,7 @@ __all__ = [
     "pr_loss_policy",
     "repr_loss",
     "rescale",
+    "score_slopes",
     "standardise",
     "unscale",
 ]

@@ -42,15 +42,21 @@ def gen_loss(fake_scores: Tensor) -> Tensor:
     return -fake_scores.mean()
 
 
-def gradient_norms(discriminator: Callable[[Tensor], Tensor], interpolated: Tensor) -> Tensor:
-    """The norm in disc-loss: each item's Euclidean norm of the score's gradient at that item.
+def score_slopes(discriminator: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+    """The gradient in disc-loss: of each item's score with respect to that item.
 
-    interpolated (N, ...) -> (N,), differentiable with respect to the discriminator's weights only. The discriminator
-    must score each item by itself (no batch normalisation).
+    points (N, ...) -> (N, ...), differentiable with respect to the discriminator's weights only. The discriminator must
+    score each item by itself (no batch normalisation).
     """
-    points = interpolated.detach().requires_grad_(True)
-    (gradients,) = torch.autograd.grad(discriminator(points).sum(), points, create_graph=True)
-    return torch.linalg.vector_norm(gradients.flatten(start_dim=1), dim=1)
+    return torch.func.grad(lambda items: discriminator(items).sum())(points.detach())
+
+
+def gradient_norms(slopes: Tensor) -> Tensor:
+    """The norm in disc-loss: each item's Euclidean norm of its score's gradient.
+
+    slopes (N, ...) -> (N,).
+    """
+    return torch.linalg.vector_norm(slopes.flatten(start_dim=1), dim=1)
 
 
 def interpolate(real: Tensor, fake: Tensor, epsilon: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 
 from reaper.checkpoints import Parts
 from reaper.errors import UserError
+from reaper.learning.compiling import answer
 from reaper.learning.recording import recorded
 from reaper.paper.settings import PlaySettings
 from reaper.randomness import Stream
@@ -26,24 +27,17 @@ def exploration(observed_frames: int, settings: PlaySettings) -> float:
 
 @torch.no_grad()
 def epsilon_greedy(
-    network: torch.nn.Module | None,
+    values_of: Callable[[torch.Tensor], torch.Tensor] | None,
     states: torch.Tensor,
     actions: int,
     epsilon: float | torch.Tensor,
     randomness: torch.Generator,
 ) -> torch.Tensor:
-    """Epsilon-greedy actions; without a network, uniformly random ones. (N, history, size, size) -> (N,) int64."""
+    """Epsilon-greedy actions; without values, uniformly random ones. (N, history, size, size) -> (N,) int64."""
     games, device = len(states), states.device
     random = torch.randint(actions, (games,), generator=randomness, device=device)
     explore = torch.rand(games, generator=randomness, device=device) < epsilon
-    return random if network is None else torch.where(explore, random, network(states).argmax(dim=1))
-
-
-def choose_actions(
-    network: torch.nn.Module | None, states: torch.Tensor, actions: int, epsilon: float, randomness: torch.Generator
-) -> torch.Tensor:
-    """Epsilon-greedy, without asking the network where its answer would not count."""
-    return epsilon_greedy(network if epsilon < 1.0 else None, states, actions, epsilon, randomness)
+    return random if values_of is None else torch.where(explore, random, values_of(states).argmax(dim=1))
 
 
 class Moment(NamedTuple):
@@ -64,20 +58,27 @@ class Inbox:
 
     def __init__(self, games: int, size: int, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        kinds = (torch.float32, torch.bool, torch.bool, torch.bool)
-        self.host = [torch.zeros((games, size, size), dtype=torch.uint8, pin_memory=pinned)]
-        self.host += [torch.zeros(games, dtype=kind, pin_memory=pinned) for kind in kinds]
-        self.there = [part.to(device) for part in self.host]  # the same tensors where the device is the CPU
+        frames = torch.zeros((games, size, size), dtype=torch.uint8, pin_memory=pinned)
+        numbers = torch.zeros((4, games), pin_memory=pinned)  # the rest as one array: every copy costs a call
+        self.host = (frames, numbers)
+        self._arrays = (frames.numpy(), numbers.numpy())
+        self.there = (frames.to(device), numbers.to(device))  # the same tensors where the device is the CPU
 
-    def put(self, *arrays: np.ndarray) -> None:
-        for array, host, there in zip(arrays, self.host, self.there, strict=True):
-            host.numpy()[...] = array
-            if there is not host:
-                there.copy_(host, non_blocking=True)
+    def put(self, frames: np.ndarray, *numbers: np.ndarray) -> None:
+        self._arrays[0][...] = frames
+        self._hand_over(0)
+        for row, array in zip(self._arrays[1], numbers, strict=True):
+            row[...] = array
+        self._hand_over(1)
 
-    def tensors(self) -> list[torch.Tensor]:
-        """Frames, clipped rewards, terminals, cut-offs and which steps were only resets."""
-        return self.there
+    def _hand_over(self, part: int) -> None:
+        if self.there[part] is not self.host[part]:
+            self.there[part].copy_(self.host[part], non_blocking=True)
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Frames, rewards, terminals, cut-offs and which steps were only resets."""
+        frames, numbers = self.there
+        return frames, numbers[0], *(numbers[1:] != 0)
 
 
 class Player:
@@ -88,14 +89,23 @@ class Player:
     the emulator's speed.
     """
 
-    def __init__(self, task: VectorTask, history: int, actions: int, device: torch.device | str) -> None:
+    def __init__(
+        self,
+        task: VectorTask,
+        history: int,
+        actions: int,
+        device: torch.device | str,
+        ask: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor] = answer,
+    ) -> None:
         self.task, self.history, self.actions, self.device = task, history, actions, torch.device(device)
+        self.ask = ask  # how a network is asked; it may be compiled
         self.scores: list[float] = []
         self.running = np.zeros(task.games)
         size = task.frame_size
         self.stack = torch.zeros((task.games, history, size, size), dtype=torch.uint8, device=device)
         self.ages = torch.zeros(task.games, dtype=torch.int64, device=device)
         self.chosen = torch.zeros(task.games, dtype=torch.int64, device=device)
+        self.outbox = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.device.type == "cuda")
         self.inbox = Inbox(task.games, size, self.device)
         self.records = self.device.type == "cuda"
         self.epsilon = torch.zeros((), device=device)
@@ -116,29 +126,36 @@ class Player:
         if self.records and network is not None:
             self._choose_recorded(network, epsilon, randomness)
         else:
-            self.chosen.copy_(choose_actions(network, self.stack, self.actions, epsilon, randomness))
-        actions = self.chosen.cpu().numpy()
+            # The network is not asked where its answer would not count.
+            values_of = (lambda states: self.ask(network, states)) if network is not None and epsilon < 1.0 else None
+            self.chosen.copy_(epsilon_greedy(values_of, self.stack, self.actions, epsilon, randomness))
+            self.outbox.copy_(self.chosen)
+        actions = self.outbox.numpy()
         self.log.append(actions.astype(np.int16))
         self.task.send(actions)
 
     def _choose_recorded(self, network: torch.nn.Module, epsilon: float, randomness: Stream) -> None:
         self.epsilon.fill_(epsilon)
         if self._choose is None or self._chooser is not network:
-            work = lambda: self.chosen.copy_(  # noqa: E731
-                epsilon_greedy(network, self.stack, self.actions, self.epsilon, randomness)
-            )
+
+            def work() -> None:
+                values_of = lambda states: self.ask(network, states)  # noqa: E731
+                self.chosen.copy_(epsilon_greedy(values_of, self.stack, self.actions, self.epsilon, randomness))
+                self.outbox.copy_(self.chosen, non_blocking=True)
+
             self._choose, self._chooser = recorded(work, Parts(acting=randomness)), network
         self._choose()
+        torch.cuda.current_stream().synchronize()
 
     def receive(self) -> Step:
-        """Waits for the games, counts their scores and hands what they brought to the device."""
+        """Waits for the games, hands what they brought to the device and counts their scores."""
         step = self.task.receive()
+        terminals = (step.ended & ~step.cut_off) | step.lost_life
+        self.inbox.put(step.frames, step.rewards, terminals, step.cut_off, step.only_reset)
         self.running += step.rewards
         for game in np.flatnonzero(step.ended):
             self.scores.append(float(self.running[game]))
             self.running[game] = 0
-        terminals = (step.ended & ~step.cut_off) | step.lost_life
-        self.inbox.put(step.frames, np.clip(step.rewards, -1.0, 1.0), terminals, step.cut_off, step.only_reset)
         return step
 
     def take_in(self) -> Moment:
@@ -146,7 +163,13 @@ class Player:
         recorded once and replayed."""
         newest, rewards, terminals, cut_off, only_reset = self.inbox.tensors()
         moment = Moment(
-            self.stack[:, -1].clone(), self.ages.clone(), self.chosen, rewards, terminals, cut_off, ~only_reset
+            self.stack[:, -1].clone(),
+            self.ages.clone(),
+            self.chosen.clone(),
+            rewards.clamp(-1.0, 1.0),
+            terminals,
+            cut_off,
+            ~only_reset,
         )
         rolled = torch.cat([self.stack[:, 1:], newest[:, None]], dim=1)
         self.stack.copy_(torch.where(only_reset[:, None, None, None], newest[:, None].expand_as(rolled), rolled))

@@ -6,29 +6,30 @@ import torch
 
 from reaper.checkpoints import Parts, Rows, State, check_finite
 from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
+from reaper.learning.compiling import WORTH_IT, quick_rounding
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights, adversarial_optimiser
-from reaper.learning.update import Update
+from reaper.learning.recording import recorded
+from reaper.learning.update import Answer, Batch, Update
 from reaper.memory.items import Items, StateSource
-from reaper.networks.discriminator import Discriminator
 from reaper.networks.generator import Generator
 
 
-class AdversarialLosses:
-    """The two losses of the GAN, each drawing its own batch."""
+class Adversaries:
+    """Generator and discriminator: the batch each is shown, and what it loses on it."""
 
     def __init__(
         self,
         context: Context,
-        generator: Generator,
-        discriminator: Discriminator,
         new_states: StateSource,
         pseudo_items: Items | None,
         tasks: int,
+        rounding: torch.dtype | None,
     ) -> None:
         self.settings, self.randomness = context.settings.generator, context.stream("adversarial batches")
-        self.generator, self.discriminator = generator, discriminator
+        self.generator, self.discriminator = context.adversaries()
         self.new_states, self.pseudo_items, self.tasks = new_states, pseudo_items, tasks
+        self.rounding = {"rounding": rounding}
 
     def real(self) -> torch.Tensor:
         """Raw pixels of the new task with probability 1/T, else of the previous generator's dreams."""
@@ -40,27 +41,50 @@ class AdversarialLosses:
         uniform = torch.rand(count, generator=self.randomness, device=new.device)
         return gan_data(new, dreamt, uniform, self.tasks).float()
 
-    def fake(self) -> torch.Tensor:
-        """Raw pixels of the generator in training."""
-        return unscale(self.generator(self.generator.draw_latents(self.settings.batch_size, self.randomness)))
+    def latents(self) -> torch.Tensor:
+        return self.generator.draw_latents(self.settings.batch_size, self.randomness)
 
-    def seen(self, pixels: torch.Tensor) -> torch.Tensor:
-        """What the discriminator gets to see: noisy, then rescaled."""
-        noise = torch.rand(pixels.shape, generator=self.randomness, device=pixels.device) * 2 - 1
+    def noise(self) -> torch.Tensor:
+        """For a batch of states: U(-1, 1)."""
+        size, history = self.generator.frame_size, self.generator.history
+        shape = (self.settings.batch_size, history, size, size)
+        return torch.rand(shape, generator=self.randomness, device=self.randomness.device) * 2 - 1
+
+    def seen(self, pixels: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """What the discriminator gets to see of raw pixels: noisy, then rescaled."""
         return rescale(noisy(pixels, noise, self.settings.noise))
 
-    def discriminator_loss(self) -> torch.Tensor:
-        with torch.no_grad():
-            fake = self.seen(self.fake())
-        real = self.seen(self.real())
+    @torch.no_grad()
+    def discriminator_batch(self) -> Batch:
+        latents, noise = self.latents(), self.noise()
+        real, more_noise = self.real(), self.noise()
         epsilon = torch.rand(len(real), generator=self.randomness, device=real.device)
-        norms = gradient_norms(self.discriminator, interpolate(real, fake, epsilon))
-        scores = self.discriminator(torch.cat([real, fake]))
-        real_scores, fake_scores = scores.split(len(real))
+        return latents, noise, real, more_noise, epsilon
+
+    def generator_batch(self) -> Batch:
+        return self.latents(), self.noise()
+
+    def discriminator_loss(
+        self,
+        answer: Answer,
+        weights: list[torch.Tensor],
+        latents: torch.Tensor,
+        noise: torch.Tensor,
+        real_pixels: torch.Tensor,
+        more_noise: torch.Tensor,
+        epsilon: torch.Tensor,
+    ) -> torch.Tensor:
+        with torch.no_grad():
+            fake = self.seen(unscale(self.generator(latents, **self.rounding)), noise)
+        real = self.seen(real_pixels, more_noise)
+        norms = gradient_norms(answer(interpolate(real, fake, epsilon), slopes=True))
+        real_scores, fake_scores = answer(torch.cat([real, fake])).split(len(real))
         return disc_loss(real_scores, fake_scores, norms, self.settings.penalty, self.settings.drift)
 
-    def generator_loss(self) -> torch.Tensor:
-        return gen_loss(self.discriminator(self.seen(self.fake())))
+    def generator_loss(
+        self, answer: Answer, weights: list[torch.Tensor], latents: torch.Tensor, noise: torch.Tensor
+    ) -> torch.Tensor:
+        return gen_loss(self.discriminator(self.seen(unscale(answer(latents)), noise), **self.rounding))
 
 
 class AdversarialTraining:
@@ -68,30 +92,46 @@ class AdversarialTraining:
 
     def __init__(self, context: Context, new_states: StateSource, pseudo_items: Items | None, tasks: int) -> None:
         self.context, settings = context, context.settings.generator
-        self.generator, discriminator = context.adversaries()
-        self.losses = AdversarialLosses(context, self.generator, discriminator, new_states, pseudo_items, tasks)
-        d_weights, g_weights = FlatWeights(discriminator), FlatWeights(self.generator)
+        # On a CPU the arithmetic of convolutions is all there is to it, and no compiler makes that less.
+        compiles = context.compiles and context.device.type == "cuda" and settings.steps >= WORTH_IT
+        rounding = quick_rounding(context.device) if compiles else None
+        self.pair = pair = Adversaries(context, new_states, pseudo_items, tasks, rounding)
+        d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (adversarial_optimiser(settings, weights) for weights in (d_weights, g_weights))
-        self.update_d = Update(d_weights, d_optimiser, lambda answer, weights: self.losses.discriminator_loss())
-        self.update_g = Update(g_weights, g_optimiser, lambda answer, weights: self.losses.generator_loss())
+        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, compiles=compiles)
+        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, compiles=compiles)
+        self.losses = torch.zeros(2, device=context.device)  # the last ones
+        self.step = self.both
         self.pairs_done = 0
         self.curve = Rows()  # the losses at some 100 points
         self.parts = Parts(d_weights=d_weights, g_weights=g_weights, d_optimiser=d_optimiser, g_optimiser=g_optimiser)
-        self.parts |= {"batches": self.losses.randomness, "curve": self.curve}
+        self.parts |= {"batches": pair.randomness, "curve": self.curve}
+
+    def both(self) -> None:
+        """One step of each."""
+        self.losses[0] = self.update_d(*self.pair.discriminator_batch())
+        self.losses[1] = self.update_g(*self.pair.generator_batch())
+
+    def begin(self) -> None:
+        """Gets ready for the first step."""
+        self.pair.generator.train()
+        if self.context.device.type == "cuda":
+            self.step = recorded(self.both, self.parts)
 
     def run(self) -> Generator:
         context, pairs = self.context, self.context.settings.generator.steps // 2
         context.keeper.keep("adversarial", self)
         context.progress.begin("dream practice", 2 * pairs, "steps", done=2 * self.pairs_done)
-        self.generator.train()
+        if self.pairs_done < pairs:
+            self.begin()
         while self.pairs_done < pairs:
-            d_loss, g_loss = self.update_d(), self.update_g()
+            self.step()
             if self.pairs_done % max(1, pairs // 100) == 0:
-                self.note(float(d_loss), float(g_loss))
+                self.note(*self.losses.tolist())
             self.pairs_done += 1
             context.progress.advance(2)
             context.keeper.reached(2)
-        return self.generator.eval()
+        return self.pair.generator.eval()
 
     def note(self, d_loss: float, g_loss: float) -> None:
         check_finite(d_loss + g_loss, "the generator", f"step {2 * self.pairs_done:,}")

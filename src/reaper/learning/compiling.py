@@ -45,6 +45,12 @@ def use_quick_arithmetic(device: torch.device) -> None:
         torch.compiler.reset()
 
 
+def quick_rounding(device: torch.device) -> torch.dtype | None:
+    """What a compiled update rounds the maps and kernels of its networks to, if anything. Weights, sums of gradients
+    and the optimiser stay in single precision."""
+    return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
+
+
 def compiled(function: Function, plain: Callable | None = None) -> Function:
     """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own. What cannot be
     traced (a retention method of a user's, say) is run as it is: `plain`, or the function itself."""

@@ -84,40 +84,37 @@ class Consolidation:
 
     def _next(self, memory: LongTermMemory) -> Consolidated:
         agent = self.context.q_network(memory.agent)
-        student = FlatWeights(agent)
-        lesson = self.teaching.begin(
-            self.context, self.tasks[-1], student, self.knowledge, self.teacher, self.generator
-        )
-        rows = self._learn(memory, agent, student, lesson)
+        lesson, recall, practice = self.begin(memory, agent)
+        tests = [lambda frames, task=task: evaluate(self.context, agent, task, frames) for task in self.tasks]
+        frames = self.context.settings.long_term.observed_frames
+        rows = practice.run(f"consolidate {self.tasks[-1].title}", frames, tests)
+        practice.best.put_back()
+        recall.forget()  # it may be most of the memory there is, and the generator's training needs as much
         remembered = self.retention.remember(self.context, memory, agent, lesson.new_states)
         lesson.close()
         return self._handed_on(agent, remembered, rows)
 
-    def _learn(self, memory: LongTermMemory, agent: QNetwork, student: FlatWeights, lesson: Lesson) -> list[Row]:
-        settings = self.context.settings
-        recall = self.retention.recall(self.context, memory, self.knowledge, self.context.q_network(memory.agent))
-
+    def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[Lesson, Recall, Practice]:
+        """The lesson of the new task, what is recalled, and the agent's practice of both."""
+        context, settings, student = self.context, self.context.settings, FlatWeights(agent)
+        lesson = self.teaching.begin(context, self.tasks[-1], student, self.knowledge, self.teacher, self.generator)
+        recall = self.retention.recall(context, memory, self.knowledge, context.q_network(memory.agent))
         both = Both(lesson, recall)
         optimiser, largest_norm = agent_optimiser(settings.optimiser, student), settings.optimiser.largest_norm
-        update = Update(student, optimiser, both.loss, largest_norm, self.context.compiles)
-        best = BestWindow(student, settings.long_term.best_window, lesson.best_by_score)
         practice = Practice(
-            self.context,
+            context,
             student,
-            update,
-            best,
+            Update(student, optimiser, both.loss, largest_norm, context.compiles),
+            BestWindow(student, settings.long_term.best_window, lesson.best_by_score),
             both.draw,
             Parts(lesson=lesson.parts, recall=recall),
             lesson.player,
             lesson.replay,
             lesson.after_frames,
         )
-        self.context.keeper.keep("lesson", lesson.parts)
-        self.context.keeper.keep("recall", recall)
-        tests = [lambda frames, task=task: evaluate(self.context, agent, task, frames) for task in self.tasks]
-        rows = practice.run(f"consolidate {self.tasks[-1].title}", settings.long_term.observed_frames, tests)
-        best.put_back()
-        return rows
+        context.keeper.keep("lesson", lesson.parts)
+        context.keeper.keep("recall", recall)
+        return lesson, recall, practice
 
     def _handed_on(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:
         memory = LongTermMemory(kept_weights(agent), tuple(task.name for task in self.tasks), remembered.retained)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from reaper.checkpoints import Parts, Rows, check_finite
-from reaper.learning.acting import Player, exploration
+from reaper.learning.acting import Moment, Player, exploration
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
 from reaper.learning.recording import recorded
@@ -82,6 +82,7 @@ class Practice:
         self.tested = 0  # how many tests of the next one are
         self.rows = Rows()
         self.learning = player is None
+        self.unfiled: Moment | None = None  # the last step of the games, where the replay does not have it yet
         self.name = ""
 
     def run(self, name: str, total_frames: int, tests: Sequence[Callable[[int], Row]]) -> list[Row]:
@@ -107,6 +108,7 @@ class Practice:
         while self.observed_frames < seam_end:
             self.step()
             self.context.keeper.reached(self.context.settings.play.games)
+        self.file()
         if self.player:
             self.player.rest()
         self.look()
@@ -117,13 +119,14 @@ class Practice:
         now = before + play.games
         if self.player and self.replay:
             self.player.send(self.weights.network, exploration(before, play), self.randomness)
+            self.file()  # only now: the emulators need not wait for it
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
         updates = now // play.frames_per_update - before // play.frames_per_update
         if self.learning and updates:  # while the emulators run
             self.learn(updates)
         if self.player and self.replay:
             self.player.receive()
-            self.take_in(self.player, self.replay)
+            self.take_in(self.player)
             self.best.scores += (scores := self.player.take_scores())
             self.context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
         else:
@@ -148,15 +151,26 @@ class Practice:
         self.recordings.get(updates, work)()
         self.best.losses += updates
 
-    def take_in(self, player: Player, replay: Replay) -> None:
-        """Puts what the player received into the replay."""
+    def take_in(self, player: Player) -> None:
+        """Moves the stacks on; the step itself waits to be filed."""
+        if not self.records:
+            self.unfiled = player.take_in()
+            return
+        if "take in" not in self.recordings:
+            taken: list[Moment] = []
+            self.recordings["take in"] = recorded(lambda: taken.append(player.take_in()))
+            self._moment = taken[-1]
+        self.recordings["take in"]()
+        self.unfiled = self._moment
 
-        def work() -> None:
-            replay.add(*player.take_in())
-
-        if self.records and "take in" not in self.recordings:
-            self.recordings["take in"] = recorded(work)
-        self.recordings.get("take in", work)()
+    def file(self) -> None:
+        """Puts the last step into the replay."""
+        moment, replay, self.unfiled = self.unfiled, self.replay, None
+        if moment is None or replay is None:
+            return
+        if self.records and "file" not in self.recordings:
+            self.recordings["file"] = recorded(lambda: replay.add(*moment))
+        self.recordings.get("file", lambda: replay.add(*moment))()
 
     def look(self) -> None:
         """Stops when the numbers have gone wrong."""
@@ -171,6 +185,7 @@ class Practice:
         return parts
 
     def state(self) -> dict[str, Any]:
+        self.file()
         counters = ("observed_frames", "seam", "tested", "learning")
         return {**{name: getattr(self, name) for name in counters}, **self._parts().state()}
 

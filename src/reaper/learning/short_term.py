@@ -74,7 +74,8 @@ def new_replay(context: Context) -> Replay:
 
 
 def new_player(context: Context, games: VectorTask) -> Player:
-    return Player(games, context.settings.frames.history, context.actions, context.device)
+    history = context.settings.frames.history
+    return Player(games, history, context.actions, context.device, context.faster(answer))
 
 
 class ShortTerm:

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from reaper.learning.compiling import compiled
+from reaper.learning.compiling import compiled, quick_rounding
 from reaper.learning.optimiser import FlatWeights, Optimiser, clip_global_norm
 from reaper.randomness import Stream
 
 Batch = tuple[Any, ...]  # tensors, or tuples of them
-Answer = Callable[[torch.Tensor], torch.Tensor]  # states -> the outputs of the network in training
+Answer = Callable[..., torch.Tensor]  # states -> the outputs of the network in training
 Loss = Callable[..., torch.Tensor]  # (answer, weights, *batch) -> a scalar
 
 
@@ -57,6 +57,7 @@ class Update:
         compiles: bool = False,
     ) -> None:
         self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
+        self.rounding = quick_rounding(weights.values.device) if compiles else None
         self.run = compiled(self.as_one_function, self.step_by_step) if compiles else self.step_by_step
 
     def __call__(self, *batch: Any) -> torch.Tensor:
@@ -78,9 +79,12 @@ class Update:
 
         def loss_of(parameters: list[torch.Tensor]) -> torch.Tensor:
             named = dict(zip(weights.names, parameters, strict=True))
-            return self.loss(
-                lambda states: torch.func.functional_call(weights.network, named, (states,)), parameters, *batch
-            )
+
+            def answer(states: torch.Tensor, **how: Any) -> torch.Tensor:
+                how["rounding"] = self.rounding
+                return torch.func.functional_call(weights.network, named, (states,), how)
+
+            return self.loss(answer, parameters, *batch)
 
         gradients, loss = torch.func.grad_and_value(loss_of)(weights.views(weights.values))
         with torch.no_grad():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from reaper.equations import score_slopes
+from reaper.networks.folding import folded_convolution, slopes_of_folded_convolution
 from reaper.networks.patches import PatchConvolution
 from reaper.networks.q_network import SMALL, Convolution
 
@@ -40,5 +42,50 @@ class Discriminator(nn.Module):
             layers += [nn.Linear(features, hidden), nn.LeakyReLU(0.2)]
         self.layers = nn.Sequential(*layers, nn.Linear(hidden or features, 1))
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        self.folds = frame_size >= SMALL
+
+    def forward(self, states: torch.Tensor, rounding: torch.dtype | None = None, slopes: bool = False) -> torch.Tensor:
+        """With `slopes`, not the scores but their derivatives with respect to the states, each by its own score."""
+        if states.is_cuda and self.folds:
+            return self.folded_slopes(states, rounding) if slopes else self.folded(states, rounding)
+        if slopes:
+            return score_slopes(self.layers, states)
         return self.layers(states).squeeze(1)
+
+    def folded(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+        """The same on folded frames; maps and kernels rounded, scores not."""
+        maps = states.to(rounding or states.dtype)
+        for convolution, rectifier in self.pairs():
+            maps = rectifier(_folded(convolution, maps))
+        return self.score(maps.flatten(1).to(states.dtype)).squeeze(1)
+
+    def folded_slopes(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+        """The derivatives, layer by layer from the last one. Written out, because taking derivatives of derivatives of
+        convolutions by themselves makes kernels as large as the frame, which are slow. A rectifier's slope does not
+        change with the weights."""
+        maps, signs = states.to(rounding or states.dtype), []
+        with torch.no_grad():
+            for convolution, rectifier in self.pairs():
+                maps = _folded(convolution, maps)
+                signs.append(maps > 0)
+                maps = rectifier(maps)
+        slopes = self.score.weight.to(maps.dtype).view(1, *maps.shape[1:]).expand_as(maps)
+        for (convolution, rectifier), positive in zip(reversed(self.pairs()), reversed(signs), strict=True):
+            slopes = torch.where(positive, slopes, rectifier.negative_slope * slopes)
+            weight, stride, padding = convolution.weight, convolution.stride[0], int(convolution.padding[0])
+            slopes = slopes_of_folded_convolution(slopes, weight.to(maps.dtype), stride, padding)
+        return slopes.to(states.dtype)
+
+    def pairs(self) -> list[tuple[nn.Conv2d, nn.LeakyReLU]]:
+        """The convolutions, each with the rectifier behind it."""
+        features = list(self.layers)[:-2]
+        return list(zip(features[::2], features[1::2], strict=True))  # pyright: ignore[reportReturnType]
+
+    @property
+    def score(self) -> nn.Linear:
+        return self.layers[-1]  # pyright: ignore[reportReturnType]
+
+
+def _folded(layer: nn.Conv2d, maps: torch.Tensor) -> torch.Tensor:
+    weight, bias = layer.weight.to(maps.dtype), layer.bias.to(maps.dtype)  # pyright: ignore[reportOptionalMemberAccess]
+    return folded_convolution(maps, weight, bias, layer.stride[0], int(layer.padding[0]))

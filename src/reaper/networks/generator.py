@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
+from torch.nn import functional
 
 from reaper.equations import unscale
 from reaper.errors import UserError
+from reaper.memory.items import room_for_items
+from reaper.networks.folding import deconvolution_between_folded, folded_deconvolution, unfold
 from reaper.networks.patches import PatchDeconvolution
 from reaper.networks.q_network import SMALL, Convolution
 
 
 def _normalise(channels: int) -> nn.BatchNorm2d:
     """Batch normalisation; TensorFlow's momentum 0.9 is torch's 0.1."""
-    return nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
+    layer = nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
+    # Of no use beside a momentum, and counting would keep a step from being compiled.
+    layer.num_batches_tracked = None  # pyright: ignore[reportAttributeAccessIssue]
+    return layer
 
 
 def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]]:
@@ -35,6 +43,17 @@ def _deconvolution(channels: int, filters: int, kernel: int, stride: int) -> nn.
     return nn.ConvTranspose2d(channels, filters, kernel, stride, padding, 2 * padding - (kernel - stride))
 
 
+def _normalised(maps: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> torch.Tensor:
+    """Batch normalisation of maps folded by s: the channels of all places in a block are the same ones."""
+    last = maps.permute(0, 2, 3, 1)
+    flat = last.reshape(-1, last.shape[3] // (s * s))
+    means, variances, momentum = layer.running_mean, layer.running_var, layer.momentum or 0.0
+    normalised = functional.batch_norm(
+        flat, means, variances, layer.weight, layer.bias, layer.training, momentum, layer.eps
+    )
+    return normalised.view(last.shape).permute(0, 3, 1, 2)
+
+
 class Generator(nn.Module):
     """Latent variables (N, latents) in [-1, 1] -> states (N, history, size, size) in [-1, 1]."""
 
@@ -42,7 +61,7 @@ class Generator(nn.Module):
         super().__init__()
         filters, side, deconvolutions = generator_layers(frame_size)
         channels = filters * width
-        self.latents = latents
+        self.latents, self.history, self.frame_size = latents, history, frame_size
         layers: list[nn.Module] = []
         layers += [nn.Linear(latents, channels * side * side), nn.Unflatten(1, (channels, side, side))]
         layers += [_normalise(channels), nn.ReLU()]
@@ -53,9 +72,28 @@ class Generator(nn.Module):
             layers += [nn.Tanh()] if last else [_normalise(out), nn.ReLU()]
             channels = out
         self.layers = nn.Sequential(*layers)
+        self.folds = frame_size >= SMALL
 
-    def forward(self, latents: torch.Tensor) -> torch.Tensor:
-        return self.layers(latents)
+    def forward(self, latents: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+        return self.folded(latents, rounding) if latents.is_cuda and self.folds else self.layers(latents)
+
+    def folded(self, latents: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+        """The same on folded frames; maps and kernels rounded, batch statistics and what comes out not."""
+        rounding = rounding or latents.dtype
+        layers: list[Any] = list(self.layers)
+        dense, shape, normalise, _, *hidden, last, squash = layers
+        maps = functional.linear(latents.to(rounding), dense.weight.to(rounding), dense.bias.to(rounding))
+        maps = torch.relu(_normalised(shape(maps), normalise, 1))
+        for layer, normalise, _ in zip(*[iter(hidden)] * 3, strict=True):
+            s: int = layer.stride[0]
+            bias = layer.bias.to(rounding)
+            if self.training:
+                bias = bias.detach()  # normalisation takes it away, so its gradient is zero, but slow to find
+            maps = folded_deconvolution(maps, layer.weight.to(rounding), bias, s, layer.padding[0])
+            maps = torch.relu(_normalised(maps, normalise, s))
+            maps = maps if layer is hidden[-3] else unfold(maps, s)
+        images = unfold(deconvolution_between_folded(maps, last.weight.to(rounding), s), s)
+        return squash(images.to(latents.dtype) + last.bias[:, None, None])
 
     def draw_latents(self, count: int, randomness: torch.Generator) -> torch.Tensor:
         """z = U(-1, 1)."""
@@ -65,11 +103,10 @@ class Generator(nn.Module):
     def dream(self, count: int, randomness: torch.Generator, chunk: int = 1000) -> torch.Tensor:
         """Pseudo-items: uint8 states, drawn in inference mode so that a state does not depend on its neighbours."""
         self.eval()
-        parts = [
-            unscale(self(self.draw_latents(min(chunk, count - start), randomness))).round_().to(torch.uint8)
-            for start in range(0, count, chunk)
-        ]
-        return torch.cat(parts)
+        dreams = room_for_items(count, (self.history, self.frame_size, self.frame_size), randomness.device)
+        for part in dreams.split(chunk):
+            part.copy_(unscale(self(self.draw_latents(len(part), randomness))).round_())
+        return dreams
 
 
 def initialise_adversarial(network: nn.Module, randomness: torch.Generator) -> None:

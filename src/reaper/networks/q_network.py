@@ -48,19 +48,26 @@ class QNetwork(nn.Module):
         self.layout = torch.contiguous_format if frame_size < SMALL else torch.channels_last
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
         pixels = states.to(self.values.weight.dtype, memory_format=self.layout).div(255.0)
-        return self.values(torch.relu(self.hidden(self._features(pixels))))
+        if pixels.is_cuda:
+            return self.folded(pixels, rounding)
+        return self.values(torch.relu(self.hidden(self.features(pixels))))
 
-    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
-        if not pixels.is_cuda:
-            return self.features(pixels)
+    def folded(self, pixels: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+        """The same on folded frames; maps and kernels rounded, the values not."""
+        maps = pixels.to(rounding or pixels.dtype)
         for layer in self.features:
-            if isinstance(layer, nn.Conv2d) and folds(layer):
-                pixels = folded_convolution(pixels, layer.weight, layer.bias, layer.stride[0])
+            if isinstance(layer, nn.Conv2d):
+                weight, bias = layer.weight.to(maps.dtype), layer.bias.to(maps.dtype)  # pyright: ignore
+                stride, padding = layer.stride[0], int(layer.padding[0])
+                plain = nn.functional.conv2d
+                maps = (folded_convolution if folds(layer) else plain)(maps, weight, bias, stride, padding)
             else:
-                pixels = layer(pixels)
-        return pixels
+                maps = layer(maps)
+        hidden, values = self.hidden, self.values
+        features = nn.functional.linear(maps, hidden.weight.to(maps.dtype), hidden.bias.to(maps.dtype))
+        return values(torch.relu(features).to(values.weight.dtype))
 
     def initialise(self, how: str, generator: torch.Generator) -> None:
         """`paper`: N(0, 0.01), re-drawn beyond two standard deviations, biases 0.01 (appendix DQN). `he`: uniform,

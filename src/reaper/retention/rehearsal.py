@@ -38,6 +38,9 @@ class RecalledItems(Recall):
         (previous_answers,) = known
         return repr_loss(new_task, self.knowledge.retain(answers, previous_answers), self.alpha)
 
+    def forget(self) -> None:
+        self.items = Items(torch.empty(0))
+
     def state(self) -> State:
         return self.randomness.state()
 
@@ -59,7 +62,7 @@ class Rehearsal(Retention):
         return settings.rehearsal.limited_items if self.limited else settings.rehearsal.items
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
-        items = Items(torch.cat(self.stored(context, memory)).to(context.device)).answered_by(previous)
+        items = Items.on(context.device, torch.cat(self.stored(context, memory))).answered_by(previous)
         return RecalledItems(context, items, knowledge, len(memory.tasks))
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:

@@ -40,6 +40,9 @@ class Recall:
         `answers` is what it says to the drawn states, `known` what was drawn with them."""
         return new_task.mean()
 
+    def forget(self) -> None:
+        """The practice is over: gives large arrays back."""
+
     def state(self) -> State:
         """What a checkpoint has to hold of it: what `draw` changes, such as a random stream."""
         return {}

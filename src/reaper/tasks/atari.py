@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from reaper.tasks.task import Step, Task, VectorTask
 
 ACTIONS = 18
 EMULATOR_FRAMES = 108_000  # half an hour of play, the longest a game may last
+THREADS = "REAPER_EMULATOR_THREADS"  # environment variable: how many threads step the games of one task
 
 
 def _ale() -> Any:
@@ -21,6 +23,14 @@ def _ale() -> Any:
         raise UserError("Atari tasks need ale-py: pip install 'reaper-rl[atari]'") from None
     gymnasium.register_envs(ale_py)
     return gymnasium
+
+
+def emulator_threads() -> int:
+    """As many as the cores this process may use; the emulator's own default counts those of the whole machine."""
+    given = os.environ.get(THREADS, "")
+    if given and not (given.isdecimal() and int(given) > 0):
+        raise UserError(f"{THREADS} must be a whole number of at least 1, not {given!r}")
+    return int(given) if given else len(os.sched_getaffinity(0))
 
 
 class AtariTask(VectorTask):
@@ -35,6 +45,7 @@ class AtariTask(VectorTask):
         self._emulators = AtariVectorEnv(
             rom,
             games,
+            num_threads=min(games, emulator_threads()),
             full_action_space=True,
             stack_num=1,  # stacks are the player's business
             img_height=frame_size,

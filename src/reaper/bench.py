@@ -1,0 +1,307 @@
+"""What this machine makes of each part of a run, beside its bare emulators, and how long a whole run would take.
+
+Training and bare emulation take turns, and the bare emulators are given the very actions that training chose: what a
+game costs depends on what is played. So a share compares the same work in the same minute.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from reaper.checkpoints import Interval, Keeper, Shelf
+from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.evaluation import steps_of_whole_games
+from reaper.learning.adversarial import AdversarialTraining
+from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.long_term import Consolidation
+from reaper.learning.practice import Practice
+from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.memory.items import Items
+from reaper.memory.long_term import LongTermMemory
+from reaper.paper.settings import Settings
+from reaper.tasks.task import Task, VectorTask
+from reaper.version import VERSION
+
+WARM_UP = 8  # steps before the clock starts
+GAME = 1_800  # observed frames of a whole game that is too long to be played here: two minutes of Atari
+FEW_DREAMS = 1_000  # on a CPU the whole array would take an hour
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured rate, its repeats, and each as a share of bare emulation right after it."""
+
+    what: str
+    task: str
+    unit: str
+    rates: tuple[float, ...]
+    shares: tuple[float, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(self.rates)
+
+    @property
+    def share(self) -> float | None:
+        return statistics.median(self.shares) if self.shares else None
+
+    def describe(self) -> dict[str, Any]:
+        return {**vars(self), "rate": self.rate, "share": self.share}
+
+
+@dataclass
+class Bench:
+    """Measures the parts of RePR on some tasks. Networks do not care which game they see, so one learner of each kind
+    serves all tasks, and is compiled once."""
+
+    tasks: tuple[Task, ...]
+    actions: int
+    settings: Settings
+    device: torch.device
+    seconds: float = 3.0
+    repeats: int = 3
+    say: Callable[[str], None] = print
+    figures: list[Figure] = field(default_factory=list)
+    set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
+    threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
+
+    def __post_init__(self) -> None:
+        use_quick_arithmetic(self.device)
+        play, generator = self.settings.play, self.settings.generator
+        start = 2 * (self.settings.frames.history + 2) * play.games
+        items = generator.pseudo_items if self.device.type == "cuda" else min(generator.pseudo_items, FEW_DREAMS)
+        quick = replace(
+            self.settings,
+            play=replace(play, replay_start=start),
+            generator=replace(generator, pseudo_items=items),
+        )
+        compiles = worth_compiling(self.settings, self.device)
+        self.context = Context(quick, self.actions, 0, ("bench",), self.device, compiles=compiles)
+
+    def run(self) -> None:
+        short = self._timed("short-term", lambda: self._short_term())
+        self._count_threads(short.practice)
+        for task in self.tasks:
+            self._training("short-term training", short.practice, task)
+        self._checkpoint(short.practice)
+        self._generator(short)
+        self._close(short.practice)
+        _, _, practice = self._timed("long-term", lambda: self._long_term())
+        for task in self.tasks:
+            self._training("long-term training", practice, task)
+        self._close(practice)
+        for task in self.tasks:
+            self._evaluation(task)
+
+    def rate(self, what: str, task: str = "") -> float:
+        return next(f.rate for f in self.figures if f.what == what and f.task in ("", task))
+
+    def _timed(self, what: str, begin: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        begun = begin()
+        self._wait()
+        self.set_up[what] = time.perf_counter() - start
+        return begun
+
+    def _note(self, figure: Figure) -> None:
+        self.figures.append(figure)
+        share = f", {figure.share:.2f} of bare emulation" if figure.share else ""
+        self.say(f"{figure.what} {figure.task}: {figure.rate:,.0f} {figure.unit}/s{share}")
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def _short_term(self) -> ShortTerm:
+        learner = ShortTerm(self.context, self.tasks[0])
+        learner.practice.run_to(2 * self.context.settings.play.replay_start)
+        return learner
+
+    def _long_term(self) -> tuple[Any, Any, Practice]:
+        """RePR on a second task: replay and teacher for the new one, a generator's dreams for the first. Nothing is
+        trained yet, which costs the same."""
+        context, condition = self.context, CONDITIONS["RePR"]
+        teacher = Teacher(kept_weights(context.q_network()), 0.0, 1.0)
+        generator = {f"generator.{name}": t for name, t in kept_weights(context.adversaries()[0]).items()}
+        memory = LongTermMemory(teacher.weights, (self.tasks[0].name,), generator)
+        knowledge = KNOWLEDGE[condition.knowledge]()
+        two = (self.tasks[0], self.tasks[0])
+        consolidation = Consolidation(context, two, condition.teaches, condition.retention, knowledge, teacher)
+        lesson, recall, practice = consolidation.begin(memory, context.q_network(memory.agent))
+        practice.run_to(2 * context.settings.play.replay_start)
+        return lesson, recall, practice
+
+    def _training(self, what: str, practice: Practice, task: Task) -> None:
+        """Steps with their updates, and the same actions without."""
+        player = practice.player
+        assert player is not None
+        player.task.close()
+        player.task = self.context.open(task, self.settings.play.games)
+        alone = self.context.open(task, self.settings.play.games)
+        rates, bare = [], []
+        for seed in range(self.repeats):
+            player.begin(seed)
+            rates.append(self._frames_a_second(practice.step))
+            bare.append(bare_rate(alone, seed, player.log))
+        alone.close()
+        if what.startswith("short"):
+            self._note(Figure("bare emulation", task.name, "frames", tuple(bare)))
+        shares = tuple(rate / yardstick for rate, yardstick in zip(rates, bare, strict=True))
+        self._note(Figure(what, task.name, "frames", tuple(rates), shares))
+        if updates := practice.recordings.get(self._updates_a_step()):
+            self._updates(what, updates, task)
+
+    def _close(self, practice: Practice) -> None:
+        assert practice.player is not None
+        practice.player.task.close()  # not the learner's own games: they made way for others
+
+    def _updates_a_step(self) -> int:
+        return self.settings.play.games // self.settings.play.frames_per_update
+
+    def _updates(self, what: str, updates: Callable[[], None], task: Task) -> None:
+        """The recorded updates of a step with nothing else running; the same for all tasks, so of the last one only."""
+        if task is self.tasks[-1]:
+            rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
+            self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
+
+    def _frames_a_second(self, step: Callable[[], None]) -> float:
+        for _ in range(WARM_UP):
+            step()
+        return self._rate(step) * self.settings.play.games
+
+    def _rate(self, step: Callable[[], None]) -> float:
+        """Calls a second; at least one."""
+        self._wait()
+        calls, start = 0, time.perf_counter()
+        while not calls or time.perf_counter() - start < self.seconds:
+            step()
+            calls += 1
+            if calls % 16 == 0:
+                self._wait()  # or the host would run ahead
+        self._wait()
+        return calls / (time.perf_counter() - start)
+
+    def _count_threads(self, practice: Practice) -> None:
+        """Which number of emulator threads is best for bare emulation; training is compared with that."""
+        from reaper.tasks.atari import THREADS
+
+        cores = len(os.sched_getaffinity(0))
+        if not self.tasks[0].name.startswith("ALE/") or THREADS in os.environ or cores < 4:
+            return
+        player = practice.player
+        assert player is not None
+        player.begin(0)
+        self._frames_a_second(practice.step)
+        for threads in (cores // 2, cores - 1, cores, 2 * cores):
+            os.environ[THREADS] = str(threads)
+            games = self.context.open(self.tasks[0], self.settings.play.games)
+            self.threads[threads] = bare_rate(games, 0, player.log)
+            games.close()
+        del os.environ[THREADS]
+        best = max(self.threads, key=lambda threads: self.threads[threads])
+        rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
+        self.say(f"bare emulation by number of threads: {rates}")
+        if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
+            os.environ[THREADS] = str(best)
+
+    def _generator(self, short: ShortTerm) -> None:
+        settings, context = self.context.settings.generator, self.context
+        generator = context.adversaries()[0].eval()
+        randomness, count = context.stream("bench dreams"), settings.pseudo_items
+        generator.dream(min(count, FEW_DREAMS), randomness)
+        rates = []
+        for _ in range(self.repeats):
+            start = time.perf_counter()
+            dreams = generator.dream(count, randomness)
+            self._wait()
+            rates.append(count / (time.perf_counter() - start))
+            items = Items(dreams[: FEW_DREAMS * 10].clone())
+            del dreams
+        self._note(Figure("generation", "", "items", tuple(rates)))
+        start = time.perf_counter()
+        training = AdversarialTraining(context, short.replay, items, 2)
+        training.begin()
+        training.step()
+        self._wait()
+        self.set_up["generator"] = time.perf_counter() - start
+        self._note(Figure("GAN", "", "steps", tuple(2 * self._rate(training.step) for _ in range(self.repeats))))
+
+    def _evaluation(self, task: Task) -> None:
+        """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
+        games, network = self.settings.evaluation.games, self.context.q_network()
+        steps, whole, start = 0, True, time.perf_counter()
+        for _ in steps_of_whole_games(self.context, network, task, ("bench",)):
+            steps += 1
+            if time.perf_counter() - start > 3 * self.seconds:
+                whole = False
+                break
+        taken = time.perf_counter() - start
+        self._note(Figure("evaluation", task.name, "frames", (games * steps / taken,)))
+        self.set_up[f"evaluation {task.name}"] = taken if whole else taken * GAME / steps
+
+    def _checkpoint(self, practice: Practice) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            keeper = Keeper(Shelf(Path(folder) / "shelf", "bench"), Interval(10**9))
+            keeper.keep("practice", practice)
+            practice.run_to(practice.observed_frames + self.settings.play.games)
+            rates = []
+            for _ in range(2):  # the first one takes the memory for its copies
+                stalled, start = keeper.stalled, time.perf_counter()
+                keeper.save()
+                keeper.close()
+                rates.append(keeper.bytes / 1e6 / (time.perf_counter() - start))
+            self.set_up["checkpoint"] = keeper.stalled - stalled
+        self._note(Figure("checkpoint", "", "MB", (rates[-1],)))
+
+    def predicted(self, tasks: Iterable[str]) -> dict[str, float]:
+        """Hours of RePR on these tasks at the scale's full budget, by kind of work, and of bare emulation alone."""
+        names, settings, seconds = list(tasks), self.settings, {}
+        short, long, later = settings.short_term.observed_frames, settings.long_term.observed_frames, names[1:]
+        seconds["short-term training"] = sum(short / self.rate("short-term training", name) for name in names)
+        seconds["long-term training"] = sum(long / self.rate("long-term training", name) for name in later)
+        gathered = min(settings.play.replay_frames, short)
+        seconds["gathering"] = gathered / self.rate("bare emulation", names[0])
+        seconds["GAN"] = len(names) * settings.generator.steps / self.rate("GAN")
+        seconds["generation"] = 2 * len(later) * settings.generator.pseudo_items / self.rate("generation")
+        evaluations = {name: self.set_up[f"evaluation {name}"] for name in names}
+        seams = {kind: -(-frames // settings.evaluation.every) for kind, frames in (("short", short), ("long", long))}
+        known = sum(sum(evaluations[name] for name in names[: i + 1]) for i in range(1, len(names)))
+        seconds["evaluation"] = seams["short"] * sum(evaluations.values()) + seams["long"] * known
+        setting_up = len(names) * (self.set_up["short-term"] + self.set_up["generator"])
+        seconds["setting up"] = setting_up + len(later) * self.set_up["long-term"]
+        seconds["checkpoints"] = sum(seconds.values()) / (Interval().seconds or 600) * self.set_up["checkpoint"]
+        seconds["all"] = sum(seconds.values())
+        floor = {name: self.rate("bare emulation", name) for name in names}
+        seconds["bare emulation of as many frames"] = sum(short / floor[n] for n in names) + sum(
+            long / floor[n] for n in later
+        )
+        return {what: value / 3600 for what, value in seconds.items()}
+
+    def machine(self) -> dict[str, Any]:
+        name = torch.cuda.get_device_name() if self.device.type == "cuda" else platform.processor() or "processor"
+        cores = len(os.sched_getaffinity(0))
+        return {"device": name, "cores": cores, "torch": torch.__version__, "reaper": VERSION, "threads": self.threads}
+
+
+def bare_rate(games: VectorTask, seed: int, log: list[np.ndarray]) -> float:
+    """Frames a second of emulators that are given these actions and nothing else; the first are not timed."""
+    games.reset(seed)
+    start = 0.0
+    for number, actions in enumerate(log):
+        if number == WARM_UP:
+            start = time.perf_counter()
+        games.send(actions.astype(np.int64))
+        games.receive()
+    return (len(log) - WARM_UP) * games.games / (time.perf_counter() - start)
