@@ -25,7 +25,7 @@ KINDS = ("student", "fisher")  # an overlap takes no time that could be lost
 
 
 def study(name):
-    options = {"device": "cpu", "workers": 1, "overrides": SHORT, "checkpoint_every": "1"}
+    options = {"device": "cpu", "workers": 1, "overrides": SHORT, "checkpoint_every": "24"}
     return plan_experiment(name, "catch,dodge", **options)
 
 
