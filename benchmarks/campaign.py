@@ -201,12 +201,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None) -> int:
     from reaper.arguments import Parser
-    from reaper.cli import _overrides
+    from reaper.cli import take_overrides
 
-    arguments, extra = build_parser().parse_known_args(words)
     try:
-        if arguments.command == "begin":
-            begin(arguments, _overrides(extra, Parser("campaign"), "run"))
+        rest, overrides = take_overrides(sys.argv[1:] if words is None else words, ("begin",), Parser("campaign"))
+        arguments, extra = build_parser().parse_known_args(rest)
+        if arguments.command == "begin" and not extra:
+            begin(arguments, overrides)
         elif extra:
             raise UserError(f"unknown argument {extra[0]!r}")
         elif arguments.command == "slice":

@@ -30,13 +30,7 @@ def build_parser() -> Parser:
     run.add_argument(
         "conditions", nargs="+", metavar="CONDITION", help="see `reaper conditions`; `main`: the paper's nine"
     )
-    run.add_argument("--tasks", default="arcade-3", help="a sequence (see `reaper tasks`) or names separated by commas")
-    run.add_argument("--seeds", type=int, nargs="+", default=[0], help="one run for each (default: 0)")
-    run.add_argument("--fraction", type=float, default=1.0, help="share of the training budget, up to 1 (default: 1)")
-    run.add_argument("--out", type=Path, default=Path("runs/latest"), help="output folder (default: %(default)s)")
-    run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    run.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
-    run.add_argument("--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)")
+    _add_study(run, "arcade-3")
 
     run.add_argument(
         "--continue-from",
@@ -45,23 +39,15 @@ def build_parser() -> Parser:
     )
     run.add_argument("--from-condition", metavar="NAME", help="with --continue-from, which condition of that folder")
     run.add_argument("--from-seed", type=int, metavar="N", help="with --continue-from, which seed of that folder")
-    run.add_argument(
-        "--checkpoint-every",
-        default="10m",
-        metavar="N",
-        help="how much work may be lost when killed: minutes (10m), seconds (30s) or observed frames (50000)",
+
+    experiment = commands.add_parser(
+        "experiment", help="one of the paper's tables or figures, from training to its table", epilog=_settings_help()
     )
-    run.add_argument(
-        "--share", action="store_true", help="let several processes, also on other machines, work on one --out"
-    )
-    run.add_argument("--no-tensorboard", action="store_true", help="write no curves to OUT/tensorboard")
-    run.add_argument("--wandb", action="store_true", help="also send curves, pictures and scores to wandb")
-    run.add_argument("--engine", default="local", help="local, or ray: on a Ray cluster (default: local)")
-    run.add_argument(
-        "--address", metavar="ADDR", help="of the Ray cluster: HOST:PORT or auto (default: start one here)"
-    )
-    run.add_argument("--store", help="shared: all nodes see --out; fetch: files are sent to them (default: shared)")
-    run.add_argument("--gpus-per-stage", type=float, metavar="N", help="with Ray on GPUs, 0.25 or 1, say (default: 1)")
+    experiment.add_argument("name", nargs="?", metavar="NAME", help="which one; --list names them")
+    experiment.add_argument("--list", action="store_true", help="what each would cost here; nothing is run")
+    experiment.add_argument("--dry-run", action="store_true", help="show the stages of NAME; nothing is run")
+    experiment.add_argument("--json", action="store_true", help="with --list or --dry-run: machine-readable")
+    _add_study(experiment, None)
 
     report = commands.add_parser("report", help="the score table, and a page with curves and pictures")
     report.add_argument("out", type=Path, metavar="OUT", help="output folder of a run")
@@ -103,6 +89,41 @@ def build_parser() -> Parser:
     ):
         commands.add_parser(name, help=about).add_argument("--json", action="store_true", help="machine-readable")
     return parser
+
+
+def _add_study(parser: Parser, tasks: str | None) -> None:
+    """What a study is run on and with; `tasks` are the default, None that each experiment has its own."""
+    about = "a sequence (see `reaper tasks`) or names separated by commas"
+    parser.add_argument("--tasks", default=tasks, help=about if tasks else f"{about} (default: the experiment's own)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="one run for each (default: 0)")
+    parser.add_argument(
+        "--fraction", type=float, default=1.0, help="share of the training budget, up to 1 (default: 1)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/latest"), help="output folder (default: %(default)s)")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    parser.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
+    parser.add_argument(
+        "--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)"
+    )
+    parser.add_argument(
+        "--checkpoint-every",
+        default="10m",
+        metavar="N",
+        help="how much work may be lost when killed: minutes (10m), seconds (30s) or observed frames (50000)",
+    )
+    parser.add_argument(
+        "--share", action="store_true", help="let several processes, also on other machines, work on one --out"
+    )
+    parser.add_argument("--no-tensorboard", action="store_true", help="write no curves to OUT/tensorboard")
+    parser.add_argument("--wandb", action="store_true", help="also send curves, pictures and scores to wandb")
+    parser.add_argument("--engine", default="local", help="local, or ray: on a Ray cluster (default: local)")
+    parser.add_argument(
+        "--address", metavar="ADDR", help="of the Ray cluster: HOST:PORT or auto (default: start one here)"
+    )
+    parser.add_argument("--store", help="shared: all nodes see --out; fetch: files are sent to them (default: shared)")
+    parser.add_argument(
+        "--gpus-per-stage", type=float, metavar="N", help="with Ray on GPUs, 0.25 or 1, say (default: 1)"
+    )
 
 
 def options_of(parser: Parser, command: str) -> list[str]:

@@ -1,12 +1,15 @@
-"""The command line: `reaper demo | run | watch | report | play | zoo | export | import | verify | bench | ...`."""
+"""The command line: `reaper demo | run | experiment | watch | report | play | zoo | export | import | verify | bench`;
+`conditions | tasks | equations` say what there is."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from rich.console import Console
 
@@ -17,28 +20,49 @@ from reaper.errors import ReaperError
 INTERRUPTED = 130
 
 
-def _overrides(extra: Sequence[str], parser: Parser, command: str) -> dict[str, str]:
-    """`--part.name value` and `--part.name=value`, left over by the parser."""
+def take_overrides(words: Sequence[str], commands: Sequence[str], parser: Parser) -> tuple[list[str], dict[str, str]]:
+    """The words without `--part.name value` and `--part.name=value`, which some commands know, and these: a value is
+    never taken for a name."""
+    rest: list[str] = []
     overrides: dict[str, str] = {}
-    words = list(extra)
-    while words:
-        word = words.pop(0)
+    left = list(words)
+    while left:
+        word = left.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
-        if command != "run" or not word.startswith("--") or "." not in name:
-            near = difflib.get_close_matches(word, options_of(parser, command), n=1)
-            parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        if words[0] not in commands or not word.startswith("--") or "." not in name:
+            rest.append(word)
+            continue
         if not equals:
-            if not words:
+            if not left:
                 parser.error(f"{word} needs a value")
-            value = words.pop(0)
+            value = left.pop(0)
         overrides[name] = value
-    return overrides
+    return rest, overrides
+
+
+def _refuse(extra: Sequence[str], parser: Parser, command: str) -> None:
+    """Names what the parser did not know, and the nearest that it would have known."""
+    for word in extra:
+        near = difflib.get_close_matches(word, options_of(parser, command), n=1)
+        parser.error(f"unknown argument {word!r}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def _study_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every")
+    chosen += ("engine", "address", "store", "gpus_per_stage")
+    return {name: getattr(arguments, name) for name in chosen}
+
+
+def _attending(arguments: argparse.Namespace) -> dict[str, bool]:
+    """Who shares the folder, and who looks on."""
+    return {"share": arguments.share, "tensorboard": not arguments.no_tensorboard, "wandb": arguments.wandb}
 
 
 def _dispatch(words: Sequence[str]) -> int:
     parser = build_parser()
+    words, overrides = take_overrides(words, ("run", "experiment"), parser)
     arguments, extra = parser.parse_known_args(words)
-    overrides = _overrides(extra, parser, arguments.command)
+    _refuse(extra, parser, arguments.command)
     console = Console()
     match arguments.command:
         case "demo":
@@ -46,15 +70,15 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.run(["RePR", "no-reh"], arguments.out, console, device="cpu", **options)
             commands.report(arguments.out, console)
         case "run":
-            chosen = ("tasks", "seeds", "fraction", "device", "scale", "workers", "checkpoint_every", "share")
-            chosen += ("engine", "address", "store", "gpus_per_stage", "continue_from", "from_condition", "from_seed")
-            chosen += ("wandb",)
-            options = {name: getattr(arguments, name) for name in chosen}
-            options["tensorboard"] = not arguments.no_tensorboard
-            commands.run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
+            origin = {name: getattr(arguments, name) for name in ("continue_from", "from_condition", "from_seed")}
+            options = {**_study_options(arguments), **origin, "overrides": overrides}
+            commands.run(arguments.conditions, arguments.out, console, _attending(arguments), **options)
             commands.report(arguments.out, console)
         case "watch":
             commands.watch(arguments, console)
+        case "experiment":
+            options = {**_study_options(arguments), "overrides": overrides}
+            commands.experiment(arguments, options, _attending(arguments), console)
         case "report":
             commands.report(arguments.out, console, arguments.markdown)
         case "play":

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from reaper.errors import UserError
 
+if TYPE_CHECKING:
+    from reaper.study import Plan
+
 
 def run(
     conditions: Sequence[str],
     out: Path,
     console: Console,
-    share: bool = False,
-    tensorboard: bool = True,
-    wandb: bool = False,
+    attending: Mapping[str, bool] | None = None,
     **options: Any,
 ) -> None:
     from reaper.conditions import MAIN
-    from reaper.display import showing
-    from reaper.study import carry_out, plan
+    from reaper.study import plan
 
     names = [name for given in conditions for name in (MAIN if given == "main" else (given,))]
-    study = plan(list(dict.fromkeys(names)), **options)
+    _carry_out(plan(list(dict.fromkeys(names)), **options), out, console, attending or {})
+
+
+def _carry_out(study: Plan, out: Path, console: Console, attending: Mapping[str, bool]) -> None:
+    """`attending` says who shares the folder and who looks on: the options of `carry_out`."""
+    from reaper.display import showing
+    from reaper.study import carry_out
+
     for notice in study.notices:
         console.print(f"note: {notice}", highlight=False)
     with showing(len(study.stages), Console(stderr=True)) as listen:
-        carry_out(study, out, listen, share, tensorboard, wandb)
+        carry_out(study, out, listen, **attending)
 
 
 def watch(arguments: argparse.Namespace, console: Console) -> None:
@@ -41,20 +48,50 @@ def watch(arguments: argparse.Namespace, console: Console) -> None:
     watch(arguments.out, console, arguments.once, arguments.json)
 
 
-def report(out: Path, console: Console, markdown: Path | None = None) -> None:
+def experiment(
+    arguments: argparse.Namespace, options: dict[str, Any], attending: Mapping[str, bool], console: Console
+) -> None:
+    from reaper import announcing
+    from reaper.experiments import find_experiment, plan_experiment
+
+    if arguments.list and (arguments.name or arguments.dry_run):
+        raise UserError("--list is about all experiments: leave out NAME and --dry-run")
+    if arguments.json and not (arguments.list or arguments.dry_run):
+        raise UserError("--json goes with --list or --dry-run")
+    if arguments.list:
+        announcing.costs(arguments.out, options, arguments.json, console)
+        return
+    if arguments.name is None:
+        raise UserError("name an experiment; `reaper experiment --list` lists them")
+    study = plan_experiment(find_experiment(arguments.name).name, **options)
+    if arguments.dry_run:
+        announcing.graph(study, arguments.out, arguments.json, console)
+        return
+    _carry_out(study, arguments.out, console, attending)
+    report(arguments.out, console, experiment=arguments.name)
+
+
+def report(out: Path, console: Console, markdown: Path | None = None, experiment: str | None = None) -> None:
+    """All tables in the terminal, or those of one experiment; and the page."""
     from reaper.files import write_whole
+    from reaper.report import analyses
     from reaper.report.page import write_report
     from reaper.report.tables import for_markdown, for_terminal
     from reaper.results import read_results
     from reaper.store import Store
 
     store = Store.open(out)
-    for table in for_terminal(read_results(store)):
-        console.print(table)
+    tables = console if console.is_terminal else Console(width=200)  # in a file no table is cut
+    for table in () if experiment else for_terminal(read_results(store)):
+        tables.print(table)
+    sections = analyses.read_sections(store)
+    for table in analyses.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
+        tables.print(table)
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands)
+    analyses.write_files(sections, page.parent)
     if markdown:
-        write_whole(markdown, for_markdown(store, commands).encode())
+        write_whole(markdown, (for_markdown(store, commands) + analyses.for_markdown(sections)).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 

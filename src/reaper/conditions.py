@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reaper.knowledge import Knowledge, Policy, QValues, StandardisedQValues
@@ -46,6 +46,7 @@ class Condition:
     reverse: bool = False  # the tasks in the opposite order
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of this condition alone
     about: str = ""
+    base: str = ""  # of which condition this is one point of a sweep; such a point is in no table of conditions
 
     @property
     def teaches(self) -> Teaching:
@@ -62,7 +63,14 @@ class Condition:
             "reverse": self.reverse,
             "overrides": dict(self.overrides),
             "about": self.about,
+            "base": self.base,
         }
+
+    def at(self, label: str, overrides: Mapping[str, Any]) -> Condition:
+        """One point of a sweep over settings: `RePR alpha=0.75`."""
+        about = f"{self.name} with {label}"
+        overrides = {**self.overrides, **overrides}
+        return replace(self, name=f"{self.name} {label}", base=self.name, overrides=overrides, about=about)
 
 
 CONDITIONS: Registry[Condition] = Registry("condition", "reaper.conditions")

@@ -15,7 +15,7 @@ from reaper.errors import DamagedArtefact, UserError
 from reaper.files import MANIFEST, UNCHECKED, Folder, storing, sync
 from reaper.memory.portable import PortableMemory, write_portable
 from reaper.sealed_zip import Pack, PackWriter, new_pack
-from reaper.store import Artefact, Store
+from reaper.store import RECORDS, Artefact, Store
 
 # -- out of a folder
 
@@ -32,12 +32,12 @@ def export_run(out: Path, file: Path, overwrite: bool = False) -> str:
         # Checkpoints before stages: one that is finished meanwhile goes in, at worst, in both forms.
         checkpoints = sum(_add_checkpoints(pack, store, digest) for digest in store.unfinished_stages())
         stages = sum(_add_stage(pack, store, digest) for digest in store.stages())
-        names = store.run_names()
-        for name in names:
-            store.run(name)
-            with (out / "runs" / f"{name}.json").open("rb") as source:
-                pack.add(f"runs/{name}.json", source)
-    return f"{len(names)} runs, {stages} finished stages and {checkpoints} checkpoints"
+        store.check_records()  # none of them is damaged
+        for part in RECORDS:
+            for name in store.record_names(part):
+                with (out / part / f"{name}.json").open("rb") as source:
+                    pack.add(f"{part}/{name}.json", source)
+    return f"{len(store.run_names())} runs, {stages} finished stages and {checkpoints} checkpoints"
 
 
 def _add_stage(pack: PackWriter, store: Store, digest: str) -> bool:
@@ -146,7 +146,7 @@ def _check_folder(folder: Folder) -> None:
 def _check_run(folder: Path) -> None:
     """Every seal, name and checksum of an unpacked run."""
     store = Store.open(folder)
-    store.runs()
+    store.check_records()
     for digest in store.stages():
         _check_folder(store.stage(digest))
     for digest in store.unfinished_stages():
@@ -176,12 +176,12 @@ def _merge(incoming: Store, out: Path) -> str:
         for digest in incoming.unfinished_stages():
             if not store.has(digest) and not store.unfinished(digest).exists():
                 _move(incoming.unfinished(digest), store.unfinished(digest))
-        runs = incoming.run_names()
-        for name in set(runs) - set(store.run_names()):
-            _move(incoming.folder / "runs" / f"{name}.json", store.folder / "runs" / f"{name}.json")
+        for part in RECORDS:
+            for name in set(incoming.record_names(part)) - set(store.record_names(part)):
+                _move(incoming.folder / part / f"{name}.json", store.folder / part / f"{name}.json")
     finally:
         store.close()
-    return f"{len(runs)} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")
+    return f"{len(incoming.run_names())} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")
 
 
 def _replace(source: Path, target: Path) -> None:

@@ -60,6 +60,9 @@ def short(settings: Settings) -> Settings:
     return replace(settings, long_term=replace(settings.long_term, observed_frames=frames))
 
 
+# What has no say before there is something to retain: the first long-term memory is the same whatever these are.
+FROM_THE_SECOND_TASK = ("long-term.alpha", "ewc.strength", "ewc.online-strength", "ewc.online-decay")
+
 VARIANTS: dict[str, Callable[[Settings], Settings]] = {"main": main, "extended": extended, "short": short}
 
 

@@ -43,7 +43,7 @@ _BROKEN_ZIP = (
 _FILE = r"[a-z_]+\.(json|safetensors)"
 _NAMES = {
     "run": re.compile(
-        rf"reaper\.json|runs/[^/\\:.\x00-\x1f][^/\\:\x00-\x1f]{{0,200}}\.json|stages/[0-9a-f]{{20}}/{_FILE}"
+        rf"reaper\.json|(runs|experiments)/[^/\\:.\x00-\x1f][^/\\:\x00-\x1f]{{0,200}}\.json|stages/[0-9a-f]{{20}}/{_FILE}"
         rf"|unfinished/[0-9a-f]{{20}}/[1-9][0-9]{{0,9}}/{_FILE}"
     ),
     "weights": re.compile(r"(manifest|made|memory)\.json|(agent|retained)\.safetensors"),

@@ -14,24 +14,26 @@ from typing import Any
 
 import torch
 
+from reaper.analyses.kinds import find_overlaps, measure_fisher, teach_student
 from reaper.checkpoints import Interval, Keeper, Rows, Shelf
 from reaper.conditions import KNOWLEDGE, TEACHINGS
 from reaper.errors import Diverged
 from reaper.evaluation import evaluate
 from reaper.learning.adversarial import train_generator
-from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
-from reaper.learning.context import Context, kept_weights
+from reaper.learning.compiling import use_quick_arithmetic
+from reaper.learning.context import kept_weights
 from reaper.learning.long_term import Consolidation
-from reaper.learning.short_term import Gathering, ShortTerm, Teacher
+from reaper.learning.short_term import Gathering, ShortTerm
 from reaper.memory.long_term import LongTermMemory
 from reaper.memory.portable import read_memory
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
 from reaper.retention import RETENTIONS
-from reaper.scales import as_dict, from_dict
+from reaper.scales import as_dict
 from reaper.store import FORMAT, Artefact, Store, digest_of
 from reaper.tasks.sequence import find_task
 from reaper.version import VERSION
+from reaper.work import Result, Work, read_teacher
 
 # The settings a teacher depends on; leaving out the rest lets conditions share it.
 _SHORT_TERM_PARTS = ("frames", "network", "optimiser", "play", "short_term", "evaluation")
@@ -102,42 +104,39 @@ def evaluation_stage(
     return _stage(title, "evaluate", parts, parents, tasks=list(tasks), actions=actions, seed=seed)
 
 
+def student_stage(
+    settings: Settings,
+    tasks: tuple[str, ...],
+    actions: int,
+    seed: int,
+    items: str,
+    teacher: Stage,
+    sources: list[Stage],
+) -> Stage:
+    """A fresh DQN taught `teacher`'s answers to items of the tasks: "real" ones, for which the sources (a teacher a
+    task) play, or "dreamt" ones of the only source, a stage with a generator."""
+    parts = _parts(settings, (*_SHORT_TERM_PARTS, "long_term", "generator"))
+    parents = {"teacher": teacher.digest, **{f"source {i + 1}": stage.digest for i, stage in enumerate(sources)}}
+    title = f"student of {' and '.join(tasks)} from {items} items"
+    return _stage(title, "student", parts, parents, tasks=list(tasks), actions=actions, seed=seed, items=items)
+
+
+def fisher_stage(
+    title: str, settings: Settings, task: str, actions: int, seed: int, agent: Stage, player: Stage
+) -> Stage:
+    """How much each weight of `agent` matters to its answers on the states that `player`, the task's teacher, meets."""
+    parts = _parts(settings, (*_SHORT_TERM_PARTS, "ewc"))
+    parents = {"agent": agent.digest, "player": player.digest}
+    return _stage(title, "fisher", parts, parents, task=task, actions=actions, seed=seed)
+
+
+def overlap_stage(title: str, tasks: tuple[str, ...], seed: int, fishers: list[Stage]) -> Stage:
+    """How far the weights that matter to each pair of tasks are the same; one Fisher stage a task."""
+    parents = {f"fisher {i + 1}": stage.digest for i, stage in enumerate(fishers)}
+    return _stage(title, "overlap", {}, parents, tasks=list(tasks), seed=seed)
+
+
 # -- running a stage
-
-
-@dataclass
-class Result:
-    """What a stage hands to the store."""
-
-    tensors: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
-    documents: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Work:
-    """A stage being run: where its parents lie, what it runs on, whom it tells and who saves its state."""
-
-    spec: Mapping[str, Any]
-    store: Store
-    device: torch.device
-    progress: Progress
-    keeper: Keeper
-
-    def context(self, *names: str) -> Context:
-        settings = from_dict({**as_dict(Settings()), **self.spec["settings"]})
-        names = (self.spec["kind"], *names)
-        compiles = worth_compiling(settings, self.device)
-        return Context(
-            settings, self.spec["actions"], self.spec["seed"], names, self.device, self.progress, self.keeper, compiles
-        )
-
-    def parents(self) -> dict[str, Artefact]:
-        return {role: self.store.stage(digest) for role, digest in self.spec["parents"].items()}
-
-
-def read_teacher(artefact: Artefact) -> Teacher:
-    values = artefact.document("values")
-    return Teacher(artefact.tensors("agent"), values["mean"], values["deviation"])
 
 
 def read_whole(artefact: Artefact) -> LongTermMemory:
@@ -198,6 +197,9 @@ _KINDS: dict[str, Callable[[Work], Result]] = {
     "short-term generator": _generator,
     "consolidate": _consolidate,
     "evaluate": _evaluate,
+    "student": teach_student,
+    "fisher": measure_fisher,
+    "overlap": find_overlaps,
 }
 
 

@@ -7,6 +7,7 @@ OUT/stages/DIGEST/            one finished stage
     made.json                 how long it took, on what: the only file that differs between two equal runs
 OUT/unfinished/DIGEST/N/      the newest checkpoints of a stage that is not finished (checkpoints.py)
 OUT/runs/NAME.json            which stages make up a condition's run with one seed
+OUT/experiments/NAME.json     which runs and further stages make up one of the paper's experiments with one seed
 OUT/locks/                    who is at work on what
 OUT/live/DIGEST.json          how far a stage is, or why it ended before it was finished (watching/pulses.py)
 OUT/tensorboard/              curves for those who look on (watching/recorder.py); no result depends on them
@@ -34,7 +35,8 @@ FORMAT = 2
 DIGEST = re.compile(r"[0-9a-f]{20}")
 STAGE_LISTS = ("teachers", "generators", "memories", "evaluations", "singles")  # of a run's record
 _DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
-PARTS = ("runs", "stages", "unfinished")
+RECORDS = ("runs", "experiments")  # what stages belong to
+PARTS = (*RECORDS, "stages", "unfinished")
 LEFTOVERS = (".*.part", "*/.*.part", "tensorboard/*/*/.*.part")  # of killed processes
 BESIDES = ("damaged", "report", "live", "tensorboard", "wandb")  # of which no stage knows
 
@@ -100,7 +102,7 @@ class Store:
             raise UserError(f"another run is writing to {folder}; {hint}")
         if not (store.folder / "reaper.json").exists():
             write_sealed(store.folder / "reaper.json", {"format": FORMAT, **common})
-        store._compare(store._header(), common)
+        store.compare(common)
         store.make_rooms()
         if not shared:
             store._sweep()
@@ -138,7 +140,9 @@ class Store:
     def common(self) -> dict[str, Any]:
         return self._header()
 
-    def _compare(self, header: Mapping[str, Any], common: Mapping[str, Any]) -> None:
+    def compare(self, common: Mapping[str, Any]) -> None:
+        """Refuses a study whose stages have other settings than those in here."""
+        header = self._header()
         for key, value in common.items():
             if key != "version" and header.get(key) != json.loads(json.dumps(value)):
                 what = f"{key}: {_first_difference(header.get(key), value, key)}"
@@ -196,13 +200,17 @@ class Store:
         write_folder(self.path_of(digest), about, tensors, documents, made)
         shutil.rmtree(self.unfinished(digest), ignore_errors=True)
 
-    # -- runs
+    # -- runs and experiments
+
+    def record_names(self, part: str) -> list[str]:
+        """Of all records in one of RECORDS."""
+        return sorted(path.stem for path in (self.folder / part).glob("[!.]*.json"))
 
     def write_run(self, name: str, record: Mapping[str, Any]) -> None:
         write_sealed(self.folder / "runs" / f"{name}.json", {"format": FORMAT, **record})
 
     def run_names(self) -> list[str]:
-        return sorted(path.stem for path in (self.folder / "runs").glob("[!.]*.json"))
+        return self.record_names("runs")
 
     def run(self, name: str) -> dict[str, Any]:
         path = self.folder / "runs" / f"{name}.json"
@@ -213,6 +221,24 @@ class Store:
 
     def runs(self) -> list[dict[str, Any]]:
         return [self.run(name) for name in self.run_names()]
+
+    def write_experiment(self, name: str, record: Mapping[str, Any]) -> None:
+        write_sealed(self.folder / "experiments" / f"{name}.json", {"format": FORMAT, **record})
+
+    def experiment(self, name: str) -> dict[str, Any]:
+        path = self.folder / "experiments" / f"{name}.json"
+        record = read_sealed(path)
+        if not _is_experiment_of(name, record):
+            raise DamagedArtefact(path, "is not the record of the experiment that it is named after")
+        return record
+
+    def experiments(self) -> list[dict[str, Any]]:
+        return [self.experiment(name) for name in self.record_names("experiments")]
+
+    def check_records(self) -> None:
+        """Says so when one of them is damaged."""
+        self.runs()
+        self.experiments()
 
 
 def _is_ours(present: set[str]) -> bool:
@@ -243,6 +269,26 @@ def _is_record_of(name: str, record: Mapping[str, Any]) -> bool:
 def known_tasks(record: Mapping[str, Any]) -> int:
     """How many tasks the memory knew that a run goes on from; nothing is known here of how they were learnt."""
     return int(record["continued"]["tasks"]) if "continued" in record else 0
+
+
+def _is_experiment_of(name: str, record: Mapping[str, Any]) -> bool:
+    """The same for an experiment: its runs by name, and the further stages of its analysis."""
+    try:
+        digests = [digest for row in record["stages"] for digest in (row["digest"], *row["parents"])]
+        words = [record["sequence"], record["command"], *record["tasks"], *record["titles"], *record["runs"]]
+        words += [row[key] for row in record["stages"] for key in ("title", "role")]
+        abouts = [row["about"] for row in record["stages"]]
+        return (
+            record["name"] == name
+            and name.startswith(record["experiment"] + "--")
+            and all(DIGEST.fullmatch(digest) for digest in digests)
+            and all(isinstance(word, str) for word in words)
+            and all(isinstance(about, dict) for about in abouts)
+            and isinstance(record["seed"], int)
+            and len(record["tasks"]) == len(record["titles"]) > 0
+        )
+    except (KeyError, TypeError):
+        return False
 
 
 def _first_difference(old: Any, new: Any, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 from collections.abc import Mapping
@@ -59,8 +58,7 @@ class Chain:
 
     @property
     def name(self) -> str:
-        plain = re.sub(r"[^A-Za-z0-9]+", "-", self.sequence.name).strip("-")
-        return f"{self.condition.name}--{plain}--seed-{self.seed}"
+        return f"{self.condition.name}--{self.sequence.file_name}--seed-{self.seed}"  # also of its record's file
 
     def record(self) -> dict[str, Any]:
         """The run as it is written down, for reports and for loading agents."""
@@ -92,8 +90,11 @@ def build_chain(
     condition: Condition, sequence: Sequence, seed: int, base: Settings, inherited: Inheritance | None = None
 ) -> Chain:
     """The stages of a condition, from its axes alone, and from the memory that it goes on from, if any."""
-    settings = scales.with_overrides(scales.VARIANTS[condition.variant](base), condition.overrides)
+    variant = scales.VARIANTS[condition.variant](base)
+    settings = scales.with_overrides(variant, condition.overrides)
     scales.check(settings)
+    early = {k: v for k, v in condition.overrides.items() if k not in scales.FROM_THE_SECOND_TASK}
+    first = scales.with_overrides(variant, early)  # so that a sweep shares its first long-term memory
     sequence = sequence.reversed() if condition.reverse else sequence
     if inherited:
         inherited.check(condition, settings, sequence)
@@ -102,6 +103,10 @@ def build_chain(
     chain.inherited, chain.memories = inherited, inherited.memories() if inherited else []
     teaching, described = condition.teaches, condition.describe()
     axes = {axis: described[axis] for axis in ("teaching", "retention", "knowledge")}
+    owners = [
+        condition.base or condition.name,
+        *[condition.name] * (len(names) - 1),
+    ]  # a sweep's first stages are shared
     chain.teachers = [short_term_stage(settings, name, actions, seed) for name in names]
     if teaching.needs_generator:
         chain.generators = [
@@ -114,11 +119,12 @@ def build_chain(
             "teacher": chain.teachers[i] if teaching.needs_teacher or i == 0 else None,
             "generator": chain.generators[i] if teaching.needs_generator else None,
         }
-        title = f"{condition.name}: consolidate {names[i]}"
-        chain.memories.append(consolidation_stage(title, settings, names[: i + 1], actions, seed, axes, parents))
+        title = f"{owners[i]}: consolidate {names[i]}"
+        own = settings if i else first
+        chain.memories.append(consolidation_stage(title, own, names[: i + 1], actions, seed, axes, parents))
     chain.evaluations = [
-        evaluation_stage(f"{condition.name}: evaluate after {name}", settings, names, actions, seed, memory)
-        for name, memory in zip(names, chain.memories, strict=False)
+        evaluation_stage(f"{owner}: evaluate after {name}", settings, names, actions, seed, memory)
+        for owner, name, memory in zip(owners, names, chain.memories, strict=False)
     ]
     chain.singles = [
         evaluation_stage(f"evaluate single {name}", settings, (name,), actions, seed, teacher)
@@ -175,14 +181,50 @@ class Plan:
     common: dict[str, Any]
     means: Means
     notices: list[str]
+    further: list[Stage] = field(default_factory=list)  # of an experiment's analyses, parents first
+    experiments: list[dict[str, Any]] = field(default_factory=list)  # their records, one a seed
 
     @property
     def stages(self) -> list[Stage]:
-        return unique_stages(self.chains)
+        found = {stage.digest: stage for stage in unique_stages(self.chains)}
+        return list({**found, **{stage.digest: stage for stage in self.further if stage.digest not in found}}.values())
 
 
-def plan(
-    conditions: Many[str],
+@dataclass(frozen=True)
+class Ground:
+    """What a study stands on, checked: everything but what is to be learnt."""
+
+    sequence: Sequence
+    seeds: tuple[int, ...]
+    base: Settings
+    common: dict[str, Any]
+    means: Means
+    words: list[str]  # of the command line, after what is to be learnt
+    inherited: Inheritance | None = None  # the memory that is to learn on
+
+    def command(self, *what: str) -> str:
+        """The command line that runs the same study."""
+        return shlex.join(["reaper", *what, *self.words])
+
+    def chains(self, condition: Condition, sequence: Sequence | None = None) -> list[Chain]:
+        """One a seed, on the whole sequence or on another."""
+        tasks = sequence or self.sequence
+        return [build_chain(condition, tasks, seed, self.base, self.inherited) for seed in self.seeds]
+
+
+def plan(conditions: Many[str], tasks: str = "arcade-3", seeds: Many[int] = (0,), *options: Any, **named: Any) -> Plan:
+    """A study of conditions by name; the options are those of `lay_ground`."""
+    rows = [CONDITIONS[name] for name in conditions]
+    if not rows:
+        raise UserError("name at least one condition; `reaper conditions` lists them")
+    ground = lay_ground(tasks, seeds, *options, **named)
+    chains = [chain for row in rows for chain in ground.chains(row)]
+    for chain in chains:
+        chain.command = ground.command("run", *conditions)
+    return Plan(chains, ground.common, ground.means, ground.sequence.notices)
+
+
+def lay_ground(
     tasks: str = "arcade-3",
     seeds: Many[int] = (0,),
     fraction: float = 1.0,
@@ -198,7 +240,7 @@ def plan(
     continue_from: str | Path | None = None,
     from_condition: str | None = None,
     from_seed: int | None = None,
-) -> Plan:
+) -> Ground:
     """Checks everything that can be checked before any work is done or anything is written.
 
     With `engine="ray"`, `address` names the cluster (none: one is started here), `store` says whether all nodes see the
@@ -209,9 +251,6 @@ def plan(
     weights or another output folder, of which `from_condition` and `from_seed` choose a run.
     """
     cluster = find_cluster(engine, address, store, gpus_per_stage)
-    rows = [CONDITIONS[name] for name in conditions]
-    if not rows:
-        raise UserError("name at least one condition; `reaper conditions` lists them")
     if not seeds or any(seed < 0 for seed in seeds):
         raise UserError(f"--seeds must be whole numbers of at least 0, not {list(seeds)}")
     if workers is not None and workers < 1:
@@ -219,10 +258,7 @@ def plan(
     sequence = find_sequence(tasks)
     scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
     inherited = _inherit(continue_from, from_condition, from_seed)
-    chains = [build_chain(row, sequence, seed, base, inherited) for row in rows for seed in sorted(set(seeds))]
     origin = {"continue-from": continue_from, "from-condition": from_condition, "from-seed": from_seed}
-    for chain in chains:
-        chain.command = _command(conditions, tasks, seeds, fraction, scale, overrides or {}, origin)
     small = base.frames.size < SMALL
     workers = workers or default_workers(small)
     # Beside a GPU one thread is best: more would take the emulators' cores for nothing.
@@ -231,7 +267,8 @@ def plan(
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
     device = find_device(device, here=cluster is None)
     means = Means(device, workers, threads, Interval.parse(checkpoint_every), cluster)
-    return Plan(chains, common, means, sequence.notices)
+    words = _words(tasks, seeds, fraction, scale, overrides or {}, origin)
+    return Ground(sequence, tuple(sorted(set(seeds))), base, common, means, words, inherited)
 
 
 def _inherit(source: str | Path | None, condition: str | None, seed: int | None) -> Inheritance | None:
@@ -242,24 +279,22 @@ def _inherit(source: str | Path | None, condition: str | None, seed: int | None)
     return inherit(source, condition, seed)
 
 
-def _command(
-    conditions: Many[str],
+def _words(
     tasks: str,
     seeds: Many[int],
     fraction: float,
     scale: str | None,
     overrides: Mapping[str, Any],
     origin: Mapping[str, Any],
-) -> str:
-    """The command line that runs the same study."""
-    words = ["reaper", "run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds)]
+) -> list[str]:
+    words = ["--tasks", tasks, "--seeds", *map(str, seeds)]
     words += ["--fraction", str(fraction)] if fraction != 1 else []
     words += ["--scale", scale] if scale else []
     for name, value in origin.items():
         words += [f"--{name}", str(value)] if value is not None else []
     for name, value in overrides.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
-    return shlex.join(words)
+    return words
 
 
 def carry_out(
@@ -284,11 +319,13 @@ def carry_out(
     store = Store.open_for(out, plan.common, share)
     with listening() as stop:
         try:
-            store.runs()  # a damaged record is said to be so, not overwritten
+            store.check_records()  # a damaged record is said to be so, not overwritten
             for chain in plan.chains:
                 store.write_run(chain.name, chain.record())
                 if chain.inherited:
                     chain.inherited.write(store)
+            for record in plan.experiments:
+                store.write_experiment(record["name"], record)
             names = [chain.name for chain in plan.chains]
             with attending(store, names, listen, tensorboard, wandb) as tell:
                 run_stages(plan.stages, store, plan.means, stop, tell)

@@ -6,7 +6,7 @@ moved to OUT/damaged, so that the command of the run makes it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,14 @@ class Verifier:
         self.out, self.store = out, Store(out)
         if not any((out / name).exists() for name in ("reaper.json", "stages", "runs")):
             raise UserError(f"{out} is not a run of reaper: it has no reaper.json")
-        self.records: list[dict[str, Any]] = []
-        self.broken_records = list(self._records())
-        self.origins = {digest: origin for record in self.records for digest, origin in _origins(record, out)}
+        self.runs: list[dict[str, Any]] = []
+        self.experiments: list[dict[str, Any]] = []
+        self.broken_records = [
+            *self._records("runs", self.store.run, self.runs),
+            *self._records("experiments", self.store.experiment, self.experiments),
+        ]
+        origins = [origin for record in self.experiments for origin in _further_origins(record, out)]
+        self.origins = dict([*origins, *(origin for record in self.runs for origin in _origins(record, out))])
         self.damage = {digest: error for digest in self.store.stages() if (error := self._damage(digest))}
 
     def problems(self) -> list[Problem]:
@@ -82,12 +87,14 @@ class Verifier:
         except UserError as error:
             yield Problem(self.out / "reaper.json", _said(error), f"written again by {self._command()}")
 
-    def _records(self) -> Iterator[Problem]:
-        for name in self.store.run_names():
+    def _records(
+        self, part: str, read: Callable[[str], dict[str, Any]], found: list[dict[str, Any]]
+    ) -> Iterator[Problem]:
+        for name in self.store.record_names(part):
             try:
-                self.records.append(self.store.run(name))
+                found.append(read(name))
             except DamagedArtefact as error:
-                yield Problem(self.out / "runs" / f"{name}.json", _said(error), WRITTEN_AGAIN)
+                yield Problem(self.out / part / f"{name}.json", _said(error), WRITTEN_AGAIN)
 
     def _command(self) -> str:
         commands = sorted({origin.command for origin in self.origins.values()})
@@ -188,7 +195,7 @@ def _said(error: ReaperError) -> str:
 def _origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
     """Every stage of a run with its parents: what its own manifest, if it could still be read, would say."""
     teaching = TEACHINGS.get(record["condition"].get("teaching", ""))
-    command = f"`{record.get('command') or 'the command of this run'} --out {out}`"
+    command = _command(record, out)
 
     def at(role: str, place: int) -> list[str]:
         return [record[role][place]] if 0 <= place < len(record[role]) else []
@@ -218,6 +225,16 @@ def _origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
             yield digest, Origin(TITLES[role].format(**names), tuple(parents), command)
     if record["random"]:
         yield record["random"], Origin(f"evaluation of random play (seed {record['seed']})", (), command)
+
+
+def _command(record: dict[str, Any], out: Path) -> str:
+    return f"`{record.get('command') or 'the command of this run'} --out {out}`"
+
+
+def _further_origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
+    """The stages that an experiment adds to those of its runs."""
+    for row in record["stages"]:
+        yield row["digest"], Origin(row["title"], tuple(row["parents"]), _command(record, out))
 
 
 def set_aside(out: Path, problems: list[Problem]) -> list[Path]:

@@ -13,7 +13,9 @@ KILLER = Path(__file__).parent / "killer.py"
 
 def artefacts(out):
     """Every file that makes up the results, but for the record of when and where they were made."""
-    found = [p for folder in ("stages", "runs") for p in sorted((out / folder).rglob("*")) if p.is_file()]
+    found = [
+        p for folder in ("stages", "runs", "experiments") for p in sorted((out / folder).rglob("*")) if p.is_file()
+    ]
     return {str(p.relative_to(out)): p.read_bytes() for p in [*found, out / "reaper.json"] if p.name != "made.json"}
 
 
@@ -37,6 +39,19 @@ def compare(tmp_path, kills, conditions):
 def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
     told = compare(tmp_path, 8, ["RePR"])
     assert told["resumed"] >= 4  # most attempts went on from the middle of a stage
+
+
+@pytest.mark.parametrize(
+    ("experiment", "hit"),
+    [("item-quality", {"student": 6}), pytest.param("overlap", {"fisher": 4}, marks=pytest.mark.long)],
+)
+def test_stages_of_analyses_resume_exactly(tmp_path, experiment, hit):
+    words = [sys.executable, str(KILLER.with_name("analyses_killer.py")), str(tmp_path), experiment]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert {kind: told.count(kind) for kind in set(told)} == hit  # every one of them, in its middle
+    assert artefacts(tmp_path / "killed") == artefacts(tmp_path / "whole")
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from reaper.files import write_whole
-from reaper.report import layout
+from reaper.report import analyses, layout
 from reaper.report.curves import learning_curves
 from reaper.report.figures import bar_chart, score_matrices
 from reaper.report.findings import cautions, headline, listed, standing
@@ -117,15 +117,16 @@ class Report:
     results: list[RunResult]
     sections: list[Section]
     making: Making
+    experiments: str = ""  # HTML
 
     @property
     def html(self) -> str:
         sequences = [section.scores for section in self.sections]
         return layout.page(
-            _prose(headline(sequences)),
+            _prose(headline(sequences) if sequences or not self.experiments else analyses.HEADLINE),
             escape(_subtitle(self.making, sequences)),
             _pairs((result.name, result.condition["about"]) for result in _one_of_each(self.results)),
-            "\n".join(section.html for section in self.sections),
+            "\n".join([*(section.html for section in self.sections), self.experiments]),
             _making_html(self.making),
         )
 
@@ -138,7 +139,7 @@ def read_report(store: Store) -> Report:
         Section(scores, cautions(scores, names), _illustrate_scores(scores), _illustrate_memories(store, scores))
         for scores in sequences
     ]
-    return Report(results, sections, read_making(store, results))
+    return Report(results, sections, read_making(store, results), analyses.sections(store))
 
 
 def _subtitle(making: Making, sequences: Sequence[SequenceScores]) -> str:
@@ -151,7 +152,8 @@ def _subtitle(making: Making, sequences: Sequence[SequenceScores]) -> str:
 
 def _one_of_each(results: list[RunResult]) -> list[RunResult]:
     """One run of each condition, in the order of the table of conditions."""
-    return sorted({result.name: result for result in results}.values(), key=lambda result: rank_of(result.name))
+    plain = {result.name: result for result in results if not result.condition.get("base")}
+    return sorted(plain.values(), key=lambda result: rank_of(result.name))
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:

@@ -163,6 +163,8 @@ def gather_scores(results: Iterable[RunResult]) -> list[SequenceScores]:
     """One entry a sequence, by its name."""
     sequences: dict[tuple[str, tuple[str, ...]], list[RunResult]] = {}
     for result in results:
+        if result.condition.get("base"):  # one point of a sweep: its experiment has a table of its own
+            continue
         sequences.setdefault((result.sequence, tuple(result.tasks)), []).append(result)
     return [_gather_sequence(runs) for _, runs in sorted(sequences.items())]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,6 +61,11 @@ class Sequence:
     name: str
     tasks: tuple[Task, ...]
     least_actions: int = 0  # of a network that knew more actions before
+
+    @property
+    def file_name(self) -> str:
+        """Its name as a part of the names of files."""
+        return re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-")
 
     @property
     def names(self) -> tuple[str, ...]:

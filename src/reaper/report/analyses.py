@@ -1,0 +1,160 @@
+"""The sections of the paper's experiments: tables for the terminal and the page, and files beside it.
+
+Everything is read from the store: its records say which runs and which further stages belong to an experiment.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from reaper.errors import DamagedArtefact
+from reaper.experiments import EXPERIMENTS, Experiment
+from reaper.files import write_whole
+from reaper.report.experiment_grids import GRIDS
+from reaper.report.experiment_pictures import PICTURES
+from reaper.report.findings import listed
+from reaper.report.grids import Grid
+from reaper.report.material import Material
+from reaper.report.tables import _markdown_table, _terminal_table, for_html
+from reaper.report.theme import DARK, LIGHT, Theme
+from reaper.results import read_results
+from reaper.store import Store
+
+Draw = Callable[[Theme], bytes | None]
+HEADLINE = "A search over settings: what each of them leads to."  # where nothing but points of sweeps was run
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment on one sequence of tasks, over its seeds."""
+
+    experiment: Experiment
+    material: Material
+    grids: list[Grid]
+    sentence: str
+    cautions: list[str]
+    pictures: Mapping[str, Draw] = field(default_factory=dict)  # caption -> how it is drawn
+
+    @property
+    def file_name(self) -> str:
+        return self.material.name
+
+    @property
+    def html(self) -> str:
+        title = f"Experiment {self.experiment.name}: {self.experiment.about}"
+        where = f"{self.experiment.shows} of the paper, on {listed(self.material.titles)}."
+        parts = [f"<h2>{escape(title)}</h2><p>{escape(where)} {escape(self.sentence).replace(' %', '&nbsp;%')}</p>"]
+        if self.cautions:
+            parts.append(f'<ul class="cautions">{"".join(f"<li>{escape(text)}</li>" for text in self.cautions)}</ul>')
+        parts += [for_html(grid) for grid in self.grids]
+        for caption, draw in self.pictures.items():
+            light, dark = draw(LIGHT), draw(DARK)
+            parts += [_figure(light, dark, caption)] if light and dark else []
+        return f'<section id="{escape(self.file_name)}">{"".join(parts)}</section>'
+
+
+def _figure(light: bytes, dark: bytes, caption: str) -> str:
+    def source(png: bytes) -> str:
+        return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+    return (
+        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{source(dark)}">'
+        f'<img src="{source(light)}" alt="{escape(caption)}"></picture>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def read_sections(store: Store) -> list[Section]:
+    """In the order of the table of experiments; one of another version of this software is passed over."""
+    records = store.experiments()
+    if not records:
+        return []
+    results = {result.stages["name"]: result for result in read_results(store)}
+    found = []
+    for experiment in EXPERIMENTS.values():
+        mine = [record for record in records if record["experiment"] == experiment.name]
+        for sequence in sorted({(record["sequence"], *record["tasks"]) for record in mine}):
+            same = [record for record in mine if (record["sequence"], *record["tasks"]) == sequence]
+            material = Material(store, same, [results[n] for r in same for n in r["runs"] if n in results])
+            found.append(_read_section(experiment, material))
+    return found
+
+
+def _read_section(experiment: Experiment, material: Material) -> Section:
+    """Records and stages that do not fit together are whole files of different experiments, or forged ones."""
+    try:
+        grids, sentence = GRIDS[experiment.analysis](material)
+        pictures = PICTURES.get(experiment.analysis, lambda material: {})(material)
+        return Section(experiment, material, grids, sentence, _cautions(material), pictures)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        path = material.store.folder / "experiments" / f"{material.records[0]['name']}.json"
+        raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
+
+
+def _cautions(material: Material) -> list[str]:
+    found = []
+    fraction = material.store.common["fraction"]
+    if fraction < 1:
+        found.append(
+            f"Run at a fraction ({fraction:g}) of the training budget: this shows that every step works; the scores "
+            "are not comparable with those of full runs or of the paper."
+        )
+    if missing := material.missing:
+        found.append(f"Not finished: {missing} stages are still to run.")
+    if len(material.records) == 1:
+        found.append("One seed: differences may be chance.")
+    return found
+
+
+# -- what the rest of the report asks for
+
+
+def sections(store: Store) -> str:
+    """The sections of all experiments as HTML; nothing where there are none."""
+    return "\n".join(section.html for section in read_sections(store))
+
+
+def for_terminal(found: Iterable[Section]) -> list[Table | Text]:
+    """The tables of experiments and what is to be said of them, to be printed one after another."""
+    printed: list[Table | Text] = []
+    for section in found:
+        for grid in section.grids:
+            printed.append(
+                _terminal_table(grid, f"{section.experiment.name} on {section.material.sequence}: {grid.title}", [])
+            )
+            printed += [Text(note, style="italic") for note in grid.notes]  # a caption would be cut where a table is
+        printed.append(Text("\n".join(["", *([section.sentence] if section.sentence else []), *section.cautions])))
+    return printed
+
+
+def for_markdown(found: Iterable[Section]) -> str:
+    """A chapter for each experiment."""
+    parts = []
+    for section in found:
+        parts.append(f"## Experiment {section.experiment.name}: {section.experiment.about}")
+        parts.append(f"{section.experiment.shows} of the paper. {section.sentence}".strip())
+        parts += ["\n".join(f"- {text}" for text in section.cautions)] if section.cautions else []
+        for grid in section.grids:
+            parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+    return "".join(f"\n{part}\n" for part in parts)
+
+
+def write_files(found: Iterable[Section], folder: Path) -> None:
+    """Each table as CSV and each figure as PNG."""
+    for section in found:
+        for number, grid in enumerate(section.grids):
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([grid.header, *grid.rows])
+            write_whole(folder / f"experiment-{section.file_name}-{number + 1}.csv", text.getvalue().encode())
+        for number, draw in enumerate(section.pictures.values()):
+            if png := draw(LIGHT):
+                write_whole(folder / f"experiment-{section.file_name}-{number + 1}.png", png)

@@ -1,0 +1,75 @@
+"""Kills a shrunk experiment with SIGKILL once in the middle of every stage that its analysis adds, and lets it go on
+until it is done; prints the kinds of stages that were hit. OUT/whole is never killed, OUT/killed is.
+
+    python analyses_killer.py OUT EXPERIMENT
+
+As in killer.py, every attempt is a fork of this process, which has started no thread.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from conftest import TINY  # sets one thread
+
+from reaper.checkpoints import Shelf
+from reaper.experiments import plan_experiment
+from reaper.study import carry_out
+
+SHORT = {**TINY, "short-term.observed-frames": 160, "evaluation.every": 200, "ewc.fisher-batches": 4}
+KINDS = ("student", "fisher")  # an overlap takes no time that could be lost
+
+
+def study(name):
+    options = {"device": "cpu", "workers": 1, "overrides": SHORT, "checkpoint_every": "24"}
+    return plan_experiment(name, "catch,dodge", **options)
+
+
+def killing(kinds, told):
+    """A `Shelf.write` after whose third checkpoint of a stage the process is no more."""
+    written = Shelf.write
+
+    def write(self, tensors, others):
+        written(self, tensors, others)
+        kind = kinds.get(self.digest)
+        if kind in KINDS and self.numbers()[-1] == 3:  # a stage that goes on never writes its third again
+            with told.open("a") as file:
+                file.write(kind + "\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return write
+
+
+def attempt(name, out):
+    """Whether the experiment came to its end."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            carry_out(study(name), out, lambda stage, event: None)
+            code = 0
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), code
+    return code == 0
+
+
+def main():
+    out, name = Path(sys.argv[1]), sys.argv[2]
+    assert attempt(name, out / "whole")
+    kinds, told = {stage.digest: stage.kind for stage in study(name).stages}, out / "told"
+    Shelf.write = killing(kinds, told)
+    for _ in range(len(kinds)):
+        if attempt(name, out / "killed"):
+            print(json.dumps(told.read_text().split()))
+            return
+    sys.exit("it never came to its end")
+
+
+if __name__ == "__main__":
+    main()
