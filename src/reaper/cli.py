@@ -1,4 +1,4 @@
-"""The command line: `reaper demo | run | report | play | export | import | verify | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | report | results | play | export | import | verify | conditions | tasks | equations`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def _dispatch(words: Sequence[str]) -> int:
             commands.run(arguments.conditions, arguments.out, console, overrides=overrides, **options)
             commands.report(arguments.out, console)
         case "report":
-            commands.report(arguments.out, console, arguments.markdown)
+            commands.report(arguments.out, console, arguments.markdown, not arguments.no_videos)
+        case "results":
+            commands.results(arguments.out, arguments.json)
         case "play":
             commands.play(arguments, console)
         case "export":

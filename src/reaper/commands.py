@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ def run(conditions: Sequence[str], out: Path, console: Console, share: bool = Fa
         carry_out(study, out, listen, share)
 
 
-def report(out: Path, console: Console, markdown: Path | None = None) -> None:
+def report(out: Path, console: Console, markdown: Path | None = None, videos: bool = True) -> None:
     from reaper.files import write_whole
     from reaper.report.page import write_report
     from reaper.report.tables import for_markdown, for_terminal
@@ -38,11 +40,25 @@ def report(out: Path, console: Console, markdown: Path | None = None) -> None:
     for table in for_terminal(read_results(store)):
         console.print(table)
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
-    page = write_report(store, commands)
+    page = write_report(store, commands, videos)
     if markdown:
         write_whole(markdown, for_markdown(store, commands).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
+
+
+def results(out: Path, as_json: bool) -> None:
+    from reaper import tidy
+    from reaper.results import read_results
+    from reaper.store import Store
+
+    store = Store.open(out)
+    write = tidy.as_json if as_json else tidy.as_csv
+    text = write(read_results(store), store.common["fraction"])
+    try:
+        print(text.rstrip("\n"), flush=True)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def play(arguments: argparse.Namespace, console: Console) -> None:

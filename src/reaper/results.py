@@ -1,8 +1,7 @@
-"""Results: what the stages of a store say about each run, as arrays and as tidy rows."""
+"""Results: what the stages of a store say about each run, as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,8 +13,6 @@ from reaper.errors import DamagedArtefact
 from reaper.paper.settings import Settings
 from reaper.scales import from_dict
 from reaper.store import Store
-
-COLUMNS = ("condition", "sequence", "seed", "after_task", "task", "observed_frames", "episode", "score")
 
 
 @dataclass
@@ -136,11 +133,3 @@ def _phases(store: Store, record: dict[str, Any], settings: Settings) -> list[Ph
         for task, digest in zip(record["tasks"][1:], record["memories"][1:], strict=False)
     ]
     return [first, *later]
-
-
-def tidy_rows(result: RunResult) -> Iterator[dict[str, Any]]:
-    """One row a game: the final agent of each task on each task."""
-    for k, j, game in zip(*np.nonzero(~np.isnan(result.scores)), strict=True):
-        values = (result.name, result.sequence, result.seed, result.tasks[k], result.tasks[j])
-        frames = sum(phase.observed_frames for phase in result.phases[: k + 1])
-        yield dict(zip(COLUMNS, (*values, frames, int(game), float(result.scores[k, j, game])), strict=True))

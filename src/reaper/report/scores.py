@@ -11,6 +11,7 @@ import numpy as np
 from reaper import metrics
 from reaper.conditions import CONDITIONS
 from reaper.paper.results import SCORES, SINGLE, Score, published_scores
+from reaper.paper.settings import Settings
 from reaper.results import RunResult
 from reaper.scales import PAPER
 
@@ -118,11 +119,8 @@ class SequenceScores:
 
     @property
     def share_of_budget(self) -> float:
-        """Of the frames the paper trains with: what makes a score comparable to the paper's, or not."""
-        settings = self.runs[0].settings
-        trained = settings.short_term.observed_frames, settings.long_term.observed_frames
-        paper = PAPER.short_term.observed_frames, PAPER.long_term.observed_frames
-        return min(ours / theirs for ours, theirs in zip(trained, paper, strict=True))
+        """Of what the paper trains with: what makes a score comparable to the paper's, or not."""
+        return min(_budget_share(run.settings) for run in self.runs)
 
     @property
     def hardly_learnt(self) -> tuple[str, ...]:
@@ -132,6 +130,15 @@ class SequenceScores:
             for j, title in enumerate(self.titles)
             if any(_within_chance(run.single[j], run.random[j]) for run in self.runs)
         )
+
+
+def _budget_share(settings: Settings) -> float:
+    """The smallest share of the paper's short-term frames, long-term frames and GAN steps."""
+
+    def budget(of: Settings) -> tuple[int, ...]:
+        return of.short_term.observed_frames, of.long_term.observed_frames, of.generator.steps
+
+    return min(ours / theirs for ours, theirs in zip(budget(settings), budget(PAPER), strict=True))
 
 
 def _within_chance(single: np.ndarray, random: np.ndarray) -> bool:

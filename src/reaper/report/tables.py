@@ -1,7 +1,10 @@
-"""The score tables for a terminal, a Markdown page and an HTML page."""
+"""Grids of text for a terminal, an HTML page, a Markdown page, LaTeX and CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -9,8 +12,10 @@ from rich import box
 from rich.markup import escape as plain
 from rich.table import Table
 
+from reaper.report.comparison import paper_grid
 from reaper.report.findings import cautions, headline, listed, standing
-from reaper.report.grids import Grid, matrix_grid, metric_grid, paper_grid, score_grid
+from reaper.report.grids import Grid, matrix_grid, metric_grid, score_grid
+from reaper.report.layout import prose
 from reaper.report.making import Making, read_making
 from reaper.report.scores import SequenceScores, gather_scores
 from reaper.results import RunResult, read_results
@@ -23,8 +28,9 @@ def names_of(sequences: Sequence[SequenceScores]) -> list[str]:
 
 
 def grids_of(scores: SequenceScores) -> list[Grid]:
-    """Scores, and where anything learns in sequence, what is made of them."""
-    return [score_grid(scores, with_paper=True), *([metric_grid(scores)] if scores.conditions else [])]
+    """Scores, the paper's, and where anything learns in sequence, what is made of them."""
+    grids = [score_grid(scores), paper_grid(scores), metric_grid(scores) if scores.conditions else None]
+    return [grid for grid in grids if grid]
 
 
 # -- terminal
@@ -35,8 +41,7 @@ def for_terminal(results: Iterable[RunResult]) -> list[Table]:
     sequences = gather_scores(results)
     tables = []
     for scores in sequences:
-        published = paper_grid(scores)  # under our scores, not beside them: a terminal is narrow
-        grids = [score_grid(scores, with_paper=False), *([published] if published else []), *grids_of(scores)[1:]]
+        grids = grids_of(scores)
         notes = [*(note for grid in grids for note in grid.notes), *cautions(scores, names_of(sequences))]
         for grid in grids:
             last = grid is grids[-1]
@@ -63,17 +68,18 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
 # -- HTML
 
 
-def for_html(grid: Grid) -> str:
-    """A table that scrolls by itself where the screen is too narrow for it."""
+def for_html(grid: Grid, level: int = 3) -> str:
+    """A table that scrolls by itself where the screen is too narrow for it; `level` is its heading's, 0 for none."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.header)
     body = "\n".join(
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
         for row in grid.rows
     )
-    notes = f'<p class="note">{escape(" ".join(grid.notes))}</p>' if grid.notes else ""
+    notes = f'<p class="note">{prose(" ".join(grid.notes))}</p>' if grid.notes else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
     region = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(grid.title)}">{table}</div>'
-    return f"<h3>{escape(grid.title)}</h3>\n{region}\n{notes}"
+    heading = f"<h{level}>{escape(grid.title)}</h{level}>" if level else ""
+    return f"{heading}\n{region}\n{notes}"
 
 
 # -- Markdown
@@ -109,9 +115,8 @@ def _sequence_in_markdown(scores: SequenceScores, names: Sequence[str]) -> list[
 
 def _making_in_markdown(making: Making) -> list[str]:
     parts = ["## How it was made", "\n".join(f"- {name}: {text}" for name, text in making.facts)]
-    for grid in (making.time, making.settings, making.own_settings):
-        if grid and grid.rows:
-            parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+    for grid in making.grids:
+        parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
     return parts
 
 
@@ -121,3 +126,47 @@ def _markdown_table(grid: Grid) -> str:
 
     ruler = line(["---", *["---:"] * (len(grid.header) - 1)])
     return "\n".join([line(grid.header), ruler, *map(line, grid.rows)])
+
+
+# -- files for a paper
+
+
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"}
+_LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {"±": r"$\pm$", "–": "--", "→": r"$\rightarrow$", "›": r"$>$", "‹": r"$<$"}
+
+
+def in_latex(text: str) -> str:
+    """Plain text for LaTeX, with proper minus signs before numbers."""
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped)
+
+
+def for_latex(grid: Grid) -> str:
+    """A table environment; needs the booktabs package."""
+
+    def line(cells: Iterable[str]) -> str:
+        return f"{' & '.join(map(in_latex, cells))} \\\\"
+
+    body = "\n".join(map(line, grid.rows))
+    caption = in_latex(" ".join([f"{grid.title}.", *grid.notes]))
+    return f"""% Needs \\usepackage{{booktabs}}.
+\\begin{{table}}
+\\centering
+\\caption{{{caption}}}
+\\begin{{tabular}}{{l{"r" * (len(grid.header) - 1)}}}
+\\toprule
+{line(grid.header)}
+\\midrule
+{body}
+\\bottomrule
+\\end{{tabular}}
+\\end{{table}}
+"""
+
+
+def for_csv(grid: Grid) -> str:
+    """The cells as they are printed; `reaper results` has every number in full."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([grid.header, *grid.rows])
+    return text.getvalue()

@@ -1,0 +1,58 @@
+"""What a report had to play or train for, kept under OUT/report, so that the next report is quick."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from reaper.errors import DamagedArtefact
+from reaper.files import read_sealed, storing, write_sealed
+from reaper.store import digest_of
+
+Value = TypeVar("Value")
+
+
+class Kept:
+    """A folder of values, each named by a digest of all that it depends on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.used: set[Path] = set()
+        self._now: dict[Any, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """What several parts of one report need, made when the first asks; it is not written down."""
+        if key not in self._now:
+            self._now[key] = make()
+        return self._now[key]
+
+    def get(self, kind: str, inputs: Mapping[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The value that was made from these inputs before, or is made now: a JSON object."""
+        path = self.folder / f"{kind}-{digest_of(inputs)}.json"
+        self.used.add(path)
+        try:
+            return read_sealed(path)
+        except DamagedArtefact:  # not there, or not as it was written
+            value = json.loads(json.dumps(make()))
+            write_sealed(path, value)
+            return value
+
+    def sweep(self) -> None:
+        """Forgets what nothing asked for."""
+        for path in set(self.folder.glob("*.json")) - self.used:
+            with storing(path):
+                path.unlink()
+
+
+def packed(array: np.ndarray) -> dict[str, Any]:
+    """An array of bytes as JSON."""
+    return {"shape": list(array.shape), "bytes": base64.b64encode(array.astype(np.uint8).tobytes()).decode()}
+
+
+def unpacked(value: Mapping[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(value["bytes"]), np.uint8).reshape(value["shape"])
