@@ -1,4 +1,4 @@
-"""The command line: `reaper demo | run | report | results | play | export | import | verify | conditions | tasks | equations`."""
+"""The command line: `reaper demo | run | report | results | play | export | import | verify | ...`."""
 
 from __future__ import annotations
 

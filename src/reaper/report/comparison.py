@@ -41,8 +41,7 @@ def paper_grid(scores: SequenceScores) -> Grid | None:
     columns: dict[str, list[str]] = {"condition": [label for label, _, _ in rows]}
     ours = [_ours(row) for _, row, _ in rows]
     for j, title in enumerate(scores.titles):
-        columns[f"{title}, paper"] = [score(*theirs[j], 0) if theirs[j] else NOTHING for _, _, theirs in rows]
-        columns[f"{title}, ratio"] = [_ratio(own[j], theirs[j]) for own, (_, _, theirs) in zip(ours, rows, strict=True)]
+        columns[title] = [_printed(own[j], theirs[j]) for own, (_, _, theirs) in zip(ours, rows, strict=True)]
     columns |= _share_columns(scores, rows) | _memory_column(rows)
     share = scores.share_of_budget
     columns["verdict"] = [
@@ -53,7 +52,8 @@ def paper_grid(scores: SequenceScores) -> Grid | None:
 
 def _notes(share: float) -> list[str]:
     notes = [
-        "Ratio: our mean over the paper's. Of single: scores as shares of the task's own DQN, averaged over tasks."
+        "The paper's scores; in brackets, our mean over the paper's. Of single: scores as shares of those of single, "
+        "averaged over tasks."
     ]
     if share < 1:
         return [*notes, f"Trained with {share:.3g} of the paper's budget, so the two are not comparable."]
@@ -64,9 +64,12 @@ def _ours(row: ConditionScores | Reference) -> list[Score | None]:
     return [Score(*moments(games)) if len(games) else None for games in row.games]
 
 
-def _ratio(ours: Score | None, theirs: Score | None) -> str:
-    """Nothing where the paper's score is not above zero, since a ratio to it says nothing."""
-    return number(ours.mean / theirs.mean) if ours and theirs and theirs.mean > 0 else NOTHING
+def _printed(ours: Score | None, theirs: Score | None) -> str:
+    """The paper's score and the ratio of ours to it; none to a score that is not above zero, for it would say nothing."""
+    if not theirs:
+        return NOTHING
+    ratio = number(ours.mean / theirs.mean) if ours and theirs.mean > 0 else NOTHING
+    return f"{score(*theirs, 0)} ({ratio})"
 
 
 def _share_columns(scores: SequenceScores, rows: list[Row]) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 from reaper.results import RunResult
 
 ALONE, RANDOM = "learnt alone", "random play"  # the levels that curves are held against
+Ends = dict[str, tuple[int, float]]  # condition -> frames and score at the end of its curve
 LABEL_POINTS = 9.5  # from one label to the next
 
 
@@ -73,11 +74,10 @@ def learning_curves(scores: SequenceScores, conditions: list[ConditionScores], t
     return figure
 
 
-def _panel(
-    axes: Axes, scores: SequenceScores, conditions: list[ConditionScores], task: int, theme: Theme
-) -> dict[str, float]:
+def _panel(axes: Axes, scores: SequenceScores, conditions: list[ConditionScores], task: int, theme: Theme) -> Ends:
     """Draws a task's curves; condition -> where its curve ends."""
-    name, ends = scores.tasks[task], {}
+    name = scores.tasks[task]
+    ends: Ends = {}
     for condition in conditions:
         style = style_of(condition.name, theme)
         frames, mean, spread = over_seeds(condition.runs, name)
@@ -87,7 +87,7 @@ def _panel(
         axes.plot(frames, mean, linewidth=1.5, markersize=3.6, markevery=every, **style.look)
         if len(condition.runs) > 1:
             axes.fill_between(frames, mean - spread, mean + spread, color=style.colour, alpha=0.16, linewidth=0)
-        ends[condition.name] = float(mean[-1])
+        ends[condition.name] = (int(frames[-1]), float(mean[-1]))
     runs = [run for condition in conditions for run in condition.runs]
     _reference(axes, ALONE, [run.single[task] for run in runs], "solid", theme)
     _reference(axes, RANDOM, [run.random[task] for run in runs], (0, (1, 2.5)), theme)
@@ -109,15 +109,17 @@ def spread_out(places: Sequence[float], gap: float) -> list[float]:
     return spread
 
 
-def _label_ends(axes: Axes, ends: dict[str, float], gap: float, theme: Theme) -> None:
-    """Names every curve beside its end, with a sample of its line: no colour has to be looked up in a legend."""
-    low, high = axes.get_ylim()
-    names = sorted(ends, key=lambda name: (ends[name], name))
-    levels = [(ends[name] - low) / (high - low) for name in names]
+def _label_ends(axes: Axes, ends: Ends, gap: float, theme: Theme) -> None:
+    """Names every curve at its end's height, with a sample of its line: no colour has to be looked up in a legend."""
+    (low, high), (_, right) = axes.get_ylim(), axes.get_xlim()
+    names = sorted(ends, key=lambda name: (ends[name][1], name))
+    levels = [(ends[name][1] - low) / (high - low) for name in names]
     outside: Any = {"transform": axes.transAxes, "clip_on": False}
     for name, level, place in zip(names, levels, spread_out(levels, gap), strict=True):
         style = style_of(name, theme)
-        axes.plot([0.992, 1.025], [level, place], color=style.colour, linewidth=0.6, **outside)
+        leader: Any = {"color": style.colour, "linewidth": 0.6, **outside}
+        axes.plot([0.992, 1.025], [level, place], **leader)
+        axes.plot([ends[name][0] / right, 0.992], [level, level], linestyle=(0, (1, 3)), **leader)
         axes.plot(
             [1.025, 1.055, 1.085], [place] * 3, linewidth=1.4, markersize=3.4, markevery=[1], **style.look, **outside
         )

@@ -1,4 +1,4 @@
-"""Films for the page: one agent after each of its tasks, playing every task it knows, so that forgetting can be seen."""
+"""Films for the page: an agent after each of its tasks plays all it knows, so that forgetting can be watched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageEnhance, ImageFont
 
 from reaper.agent import Agent, load
 from reaper.errors import UserError
@@ -113,7 +113,7 @@ def _moment(run: RunResult, memories: Sequence[str | None], clips: dict, moment:
             frame, score = clip[min(moment, len(clip) - 1)]
             over = moment >= len(clip)
             tile = Image.fromarray(frame).resize((side, side), Image.Resampling.NEAREST)
-            picture.paste(tile.point(lambda grey: grey // 2) if over else tile, (left, top))
+            picture.paste(ImageEnhance.Brightness(tile).enhance(0.5) if over else tile, (left, top))
             words = f"{score:g}, over" if over else f"{score:g}"
             draw.text((left + 2, top + side + 2), words, fill=DIM if over else INK, font=font)
     return picture

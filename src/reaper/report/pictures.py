@@ -34,9 +34,9 @@ def share_grid(dreams: Dreams) -> Grid:
 
 def caption(dreams: Dreams) -> str:
     parts = [
-        f"What {dreams.condition} remembers by (seed {dreams.seed}): states that its last generator makes up stand in for "
-        "experience that was thrown away. The frames of a state play in a loop. Dreams need not look right: rehearsing "
-        "them only has to keep the old answers in place.",
+        f"What {dreams.condition} remembers by (seed {dreams.seed}): states that its last generator makes up stand in "
+        "for experience that was thrown away. The frames of a state play in a loop. Dreams need not look right: "
+        "rehearsing them only has to keep the old answers in place.",
         "Were a dream a copy, it would equal the real state under it. The median dream differs from its nearest real "
         f"state by {dreams.distance:.1f} of 255 grey levels (root mean square), a real state of another game by "
         f"{dreams.real_distance:.1f}.",

@@ -28,9 +28,9 @@ BARS = (
 )
 CURVES = (
     "Scores while the tasks are learnt one after another; the task changes at the dashed lines, and each panel is "
-    "tinted while its own task is being learnt. A line that falls after that is forgetting. With several seeds, the "
-    "line is their mean and the band one standard deviation."
+    "tinted while its own task is being learnt. A line that falls after that is forgetting."
 )
+SPREAD = " Lines are means over seeds, bands one standard deviation."
 MATRICES = "Normalised scores after each task (down) on each task (across); brighter is better."
 FILMS = (
     "One network plays every task it has learnt (down), after each task (across); the number is the score so far. "
@@ -98,7 +98,8 @@ def read_section(store: Store, scores: SequenceScores, names: list[str], kept: K
     overview = illustrate("bars", BARS, lambda theme: bar_chart(scores, theme))
     for place, together in enumerate(drawn_together(scores)):
         name = f"curves-{place}" if place else "curves"
-        overview += illustrate(name, CURVES, lambda theme, t=together: learning_curves(scores, t, theme))
+        about = CURVES + (SPREAD if any(len(condition.runs) > 1 for condition in together) else "")
+        overview += illustrate(name, about, lambda theme, t=together: learning_curves(scores, t, theme))
     ordered = sorted(scores.conditions, key=lambda condition: condition.retention != FEATURED)
     dreams = [found for condition in ordered if (found := read_dreams(store, condition, kept))]
     films, remarks = filming(store, filmed(scores), kept, film_bytes) if film_bytes else ([], [])

@@ -35,18 +35,43 @@ def grids_of(scores: SequenceScores) -> list[Grid]:
 
 # -- terminal
 
+TERMINAL_WIDTH = 80
+
 
 def for_terminal(results: Iterable[RunResult]) -> list[Table]:
     """The tables of every sequence, to be printed one after another."""
     sequences = gather_scores(results)
     tables = []
     for scores in sequences:
-        grids = grids_of(scores)
+        grids = [part for grid in grids_of(scores) for part in _narrow(grid)]
         notes = [*(note for grid in grids for note in grid.notes), *cautions(scores, names_of(sequences))]
         for grid in grids:
             last = grid is grids[-1]
             tables.append(_terminal_table(grid, f"{scores.sequence}: {grid.title.lower()}", notes if last else []))
     return tables
+
+
+def _width(grid: Grid, place: int) -> int:
+    """Of a column: headers may wrap between words, cells may not."""
+    return max(map(len, [row[place] for row in grid.rows] + grid.header[place].split()))
+
+
+def _narrow(grid: Grid) -> list[Grid]:
+    """The grid as it is, or its columns in as many grids as a terminal needs, all but the last without the notes."""
+    chunks: list[list[int]] = [[]]
+    for place in range(1, len(grid.header)):
+        if chunks[-1] and sum(_width(grid, p) + 2 for p in (0, *chunks[-1], place)) >= TERMINAL_WIDTH:
+            chunks.append([])
+        chunks[-1].append(place)
+    return [
+        Grid(
+            grid.title,
+            tuple(grid.header[p] for p in (0, *chunk)),
+            [tuple(row[p] for p in (0, *chunk)) for row in grid.rows],
+            grid.notes if chunk is chunks[-1] else [],
+        )
+        for chunk in chunks
+    ]
 
 
 def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
@@ -58,8 +83,7 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
         padding=(0, 1, 0, 0),
     )
     for place, name in enumerate(grid.header):
-        words = [row[place] for row in grid.rows] + name.split()  # headers may wrap between words, cells may not
-        table.add_column(plain(name), justify="right" if place else "left", min_width=max(map(len, words)))
+        table.add_column(plain(name), justify="right" if place else "left", width=_width(grid, place))
     for row in grid.rows:
         table.add_row(*map(plain, row))
     return table
@@ -67,13 +91,19 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
 
 # -- HTML
 
+LONGEST_NUMBER = 22  # characters of a score with its interval
+
+
+def _cell(text: str) -> str:
+    """A number, or words, which may wrap."""
+    return f'<td class="words">{escape(text)}</td>' if len(text) > LONGEST_NUMBER else f"<td>{escape(text)}</td>"
+
 
 def for_html(grid: Grid, level: int = 3) -> str:
     """A table that scrolls by itself where the screen is too narrow for it; `level` is its heading's, 0 for none."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.header)
     body = "\n".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in grid.rows
+        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(map(_cell, row[1:]))}</tr>' for row in grid.rows
     )
     notes = f'<p class="note">{prose(" ".join(grid.notes))}</p>' if grid.notes else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"

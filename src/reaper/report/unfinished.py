@@ -1,4 +1,4 @@
-"""Stages of a run that are not finished: which failed and why, which were stopped or begun, as far as the folder says."""
+"""Stages of a run that are not finished: which failed and why, which were begun, as far as the folder says."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def in_words(troubles: Iterable[Trouble]) -> list[str]:
     troubles = list(troubles)
     failed = [str(trouble) for trouble in troubles if trouble.state in ("failed", "lost")]
     counts = Counter(trouble.state for trouble in troubles if trouble.state not in ("failed", "lost"))
-    others = [f"{count} stage{'s' if count > 1 else ''} {state}" for state, count in counts.items()]
+    others = [f"{count} stage{'s' if count > 1 else ''} not finished ({state})" for state, count in counts.items()]
     return [f"{text.rstrip('.')}." for text in (*failed, *others)]

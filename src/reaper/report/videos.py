@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -60,16 +61,9 @@ def write_mp4(path: Path, pictures: list[Image.Image]) -> None:
         raise UserError("MP4 videos need ffmpeg: pip install 'reaper-rl[video]' (or write a .gif)")
     import imageio_ffmpeg
 
-    writer = imageio_ffmpeg.write_frames(
-        str(path),
-        pictures[0].size,
-        pix_fmt_in="gray",
-        pix_fmt_out="yuv420p",
-        fps=FRAMES_PER_SECOND,
-        quality=None,
-        macro_block_size=2,
-        output_params=["-crf", "28", "-preset", "veryfast", "-movflags", "+faststart"],
-    )
+    options: Any = {"pix_fmt_in": "gray", "pix_fmt_out": "yuv420p", "fps": FRAMES_PER_SECOND, "macro_block_size": 2}
+    options |= {"quality": None, "output_params": ["-crf", "28", "-preset", "veryfast", "-movflags", "+faststart"]}
+    writer = imageio_ffmpeg.write_frames(str(path), pictures[0].size, **options)
     writer.send(None)
     for picture in pictures:
         writer.send(picture.tobytes())
