@@ -65,7 +65,7 @@ def _ours(row: ConditionScores | Reference) -> list[Score | None]:
 
 
 def _printed(ours: Score | None, theirs: Score | None) -> str:
-    """The paper's score and the ratio of ours to it; none to a score that is not above zero, for it would say nothing."""
+    """The paper's score and the ratio of ours to it; no ratio to a score that is not above zero."""
     if not theirs:
         return NOTHING
     ratio = number(ours.mean / theirs.mean) if ours and theirs.mean > 0 else NOTHING
