@@ -14,7 +14,7 @@ from browser import find_browser, look_at
 from handmade import FORGETS, KEEPS, atari_sequence, make_store
 
 from reaper.conditions import MAIN
-from reaper.report import films, theme, videos
+from reaper.report import films, illustrations, theme, videos
 from reaper.report.page import write_report
 from reaper.store import Store
 
@@ -33,7 +33,8 @@ def pages(tmp_path_factory, tiny_run, half_finished, two_seeds) -> dict[str, Pat
     matrices = {name: FORGETS if name == "no-reh" else KEEPS for name in MAIN}
     stores["nine"] = make_store(folder / "nine", matrices, atari_sequence(), seeds=(0, 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theme, "DOTS", 60)  # encoding large pictures would be most of the time
+        patch.setattr(theme, "DOTS", 60)  # encoding large pictures and fonts would be most of the time
+        patch.setattr(illustrations, "as_pdf", lambda figure: None)
         written = {name: write_report(stores[name]) for name in ("finished", "nine")}
         patch.setattr(films, "encoder", lambda: None)  # the others as on a machine without ffmpeg
         return written | {name: write_report(stores[name]) for name in ("half", "seeds")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 from pathlib import Path
 
@@ -14,14 +16,15 @@ from rich.console import Console
 
 from reaper import scales
 from reaper.conditions import CONDITIONS
-from reaper.report import theme
-from reaper.report.curves import curve, over_seeds
+from reaper.report import illustrations, theme
+from reaper.report.curves import curve, over_seeds, spread_out
 from reaper.report.findings import cautions, headline, percent, standing
-from reaper.report.grids import decimals_for, memory_unit, metric_grid, number, score_grid
+from reaper.report.grids import Grid, decimals_for, memory_unit, metric_grid, number, score_grid
+from reaper.report.making import DEVIATIONS
 from reaper.report.page import write_page, write_report
 from reaper.report.pictures import mosaic
 from reaper.report.scores import gather_scores
-from reaper.report.tables import for_markdown, for_terminal
+from reaper.report.tables import for_csv, for_latex, for_markdown, for_terminal, in_latex
 from reaper.results import read_results
 from reaper.store import Store
 from reaper.study import build_chain
@@ -125,9 +128,11 @@ def test_numbers_are_readable():
 
 
 @pytest.fixture(autouse=True)
-def _coarse_figures(monkeypatch: pytest.MonkeyPatch):
-    """Encoding large pictures would be most of these tests' time."""
+def _coarse_figures(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):
+    """Encoding large pictures and fonts would be most of these tests' time."""
     monkeypatch.setattr(theme, "DOTS", 40)
+    if "files" not in request.node.name:
+        monkeypatch.setattr(illustrations, "as_pdf", lambda figure: None)
 
 
 KINDS = ("png", "pdf")
@@ -227,3 +232,68 @@ def test_a_mosaic_keeps_every_pixel():
     assert picture.shape == (5, 8)
     np.testing.assert_array_equal(picture[3:5, 3:5], frames[4])
     assert np.isnan(picture[3:5, 6:]).all()
+
+
+def test_labels_are_moved_apart_and_no_further():
+    assert spread_out([0.2, 0.5, 0.9], 0.1) == pytest.approx([0.2, 0.5, 0.9])
+    assert spread_out([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.5, 0.6, 0.7])
+    assert spread_out([0.9, 0.95, 1.0], 0.1) == pytest.approx([0.8, 0.9, 1.0]), "they stay in the panel"
+
+
+def test_a_stage_that_failed_is_named_with_its_reason_and_without_its_path(tmp_path: Path):
+    store = make_store(tmp_path / "run", {"RePR": KEEPS}, until=lambda condition, seed: 1)
+    record = store.run("RePR--catch-dodge-shooter--seed-0")
+    failed, begun = record["memories"][1], record["memories"][2]
+    error = f"no room in {tmp_path}/run, or in C:\\runs; loss is not finite"
+    (store.folder / "live").mkdir()
+    (store.folder / "live" / f"{failed}.json").write_text(json.dumps({"state": "failed", "error": error}))
+    (store.folder / "live" / f"{record['random']}.json").write_text("not JSON, and the stage is finished")
+    (store.folder / "unfinished" / begun / "1").mkdir(parents=True)
+    page = page_of(store, tmp_path)
+    assert (
+        "Long-term memory of RePR after Dodge (seed 0) failed: no room in (path), or in (path); loss is not finite."
+        in page
+    )
+    assert "1 stage not finished (begun)." in page
+    assert "RePR is not finished: 1 of 3 tasks learnt so far." in page
+    assert "Not finished yet: RePR has learnt 1 of 3 tasks." in page
+
+
+def test_many_conditions_are_not_all_named_in_one_sentence(tmp_path: Path):
+    worse = [*KEEPS[:2], [7, 50, 0.9]]
+    conditions = {"no-reh": FORGETS, "reh": KEEPS, "RePR": worse, "ewc": worse, "DGDMN": worse}
+    (scores,) = gather_scores(read_results(make_store(tmp_path / "run", conditions)))
+    # no-reh: (0 + 0.1 + 1)/3; reh: (0.8 + 0.6 + 0.95)/3; RePR: (0.7 + 0.5 + 0.95)/3
+    assert "no-reh at 37 %, reh at 78 % and RePR at 72 % of the level" in standing(scores)
+
+
+def test_every_deviation_in_the_page_is_told_in_full_in_the_docs():
+    text = (Path(__file__).parents[2] / "docs" / "deviations.md").read_text()
+    for name, _ in DEVIATIONS:
+        assert f"**{name}**" in text
+
+
+def test_no_machine_or_user_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(handmade, "MACHINE", {**handmade.MACHINE, "host": "secret-host", "user": "secret-user"})
+    assert "secret" not in page_of(make_store(tmp_path / "run", {"RePR": KEEPS}), tmp_path)
+
+
+# -- files for a paper
+
+
+def test_latex_is_escaped_and_whole():
+    assert in_latex("50 % of a_b & {c} #1 $x ~ ^ \\") == (
+        r"50 \% of a\_b \& \{c\} \#1 \$x \textasciitilde{} \textasciicircum{} \textbackslash{}"
+    )
+    assert in_latex("-0.5 ± 1 [-1, 2] no-reh –") == r"$-$0.5 $\pm$ 1 [$-$1, 2] no-reh --"
+    text = for_latex(Grid("A & B", ("x", "50 %"), [("a_1", "-1"), ("b", "2")], ["Note #1."]))
+    lines = text.splitlines()
+    assert lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")] == [r"a\_1 & $-$1 \\", r"b & 2 \\"]
+    assert r"\caption{A \& B. Note \#1.}" in lines
+    assert r"\begin{tabular}{lr}" in lines
+    assert text.count(r"\begin{") == text.count(r"\end{") == 2
+
+
+def test_csv_tables_survive_commas_and_quotes():
+    grid = Grid("t", ("a", 'b, "c"'), [("x,y", "0.1 [0.0, 0.2]")])
+    assert list(csv.reader(for_csv(grid).splitlines())) == [["a", 'b, "c"'], ["x,y", "0.1 [0.0, 0.2]"]]
