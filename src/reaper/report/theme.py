@@ -31,15 +31,15 @@ class Theme:
     colours: tuple[str, ...]
 
 
-# The palette of Okabe and Ito, in an order that puts the first three conditions furthest apart, and three more.
-# tests/unit/test_theme.py looks at it as colour-blind readers do.
+# After the palette of Okabe and Ito, in an order that puts the first three conditions furthest apart. The rest were moved
+# until all ten differ for every kind of colour-blind reader; tests/unit/test_theme.py looks at them so.
 LIGHT = Theme(
     "#ffffff", "#22262b", "#6a727c", "#e6e8eb",
-    ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#b8860b", "#56b4e9", "#7b4fa3", "#8c2d4f", "#5f6b1f", "#4a4f55"),
+    ("#d55e00", "#009e73", "#0072b2", "#cc9cc0", "#e49c00", "#84a8f0", "#48246c", "#540024", "#6c6030", "#48546c"),
 )  # fmt: skip
 DARK = Theme(
     "#1b1e22", "#e3e6ea", "#9aa3ad", "#33383e",
-    ("#f2854a", "#35c79b", "#58abe8", "#e39dc6", "#e0b840", "#9bd3f5", "#b491dc", "#d9708f", "#b3bf62", "#c3c8ce"),
+    ("#f2854a", "#35c79b", "#58abe8", "#d8c0f0", "#fcb418", "#c0d8d8", "#9c60a8", "#9c4860", "#f0d884", "#849ca8"),
 )  # fmt: skip
 
 _LINES: tuple[Any, ...] = ((0, (5, 2)), (0, (1, 1.2)), "solid", (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
