@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reaper.errors import UserError
-from reaper.report import dreams, films, states, videos
+from reaper.errors import ReaperError, UserError
+from reaper.report import dreams, films, illustrations, states, theme, videos
 from reaper.report.dreams import Judge, nearest_states, read_dreams
 from reaper.report.films import filming, read_film
 from reaper.report.kept import Kept, packed, unpacked
+from reaper.report.page import write_page
 from reaper.report.pictures import animation, caption, for_page, share_grid
 from reaper.report.scores import gather_scores
 from reaper.results import read_results
@@ -145,5 +146,27 @@ def test_a_film_is_made_once_and_stays_small(store, tmp_path, monkeypatch, with_
 
 def test_a_film_too_large_is_cut_short(store):
     pictures = [Image.effect_noise((64, 64), 90) for _ in range(120)]
-    whole = films._encoded(pictures, 10**9)[1]
-    assert len(films._encoded(pictures, len(whole) - 1)[1]) < 0.7 * len(whole)
+    whole = films._encoded(pictures, 10**9)
+    assert len(films._encoded(pictures, len(whole) - 1)) < 0.7 * len(whole)
+
+
+def test_kept_values_that_do_not_fit_are_refused_in_one_line(store, tmp_path):
+    kept = Kept(tmp_path / "kept")
+    kept.get("dreams", _inputs(store), lambda: {"shares": [[1.0]], "tasks": "forged"})
+    with pytest.raises(ReaperError, match="no report wrote"):
+        read_dreams(store, condition_of(store, "RePR"), kept)
+
+
+def _inputs(store: Store) -> dict[str, object]:
+    run = condition_of(store, "RePR").runs[0]
+    roles = {role: run.stages[role] for role in ("teachers", "memories")}
+    return {"format": dreams.FORMAT, **roles}
+
+
+def test_films_can_be_left_out(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(theme, "DOTS", 40)
+    monkeypatch.setattr(illustrations, "as_pdf", lambda figure: None)
+    monkeypatch.setattr(films, "load", None)  # nobody plays
+    text = write_page(store, tmp_path / "page.html", videos=False).read_text()
+    assert "Watch it" not in text
+    assert "Dreams" in text

@@ -46,7 +46,8 @@ def read_dreams(store: Store, condition: ConditionScores, kept: Kept) -> Dreams 
             inputs = {"format": FORMAT, "teachers": _finished(store, run, "teachers")}
             inputs["memories"] = _finished(store, run, "memories")
             value = kept.get("dreams", inputs, lambda run=run: _examine(store, run, kept))
-            return _read(run, value) if value["shares"] else None
+            with kept.read("dream"):
+                return _read(run, value) if value["shares"] else None
     return None
 
 
@@ -69,15 +70,15 @@ def _read(run: RunResult, value: dict[str, Any]) -> Dreams:
         run.seed,
         [run.titles[place] for place in value["tasks"]],
         [run.titles[place] for place in value["stages"]],
-        value["accuracy"],
-        np.array(value["shares"]),
+        float(value["accuracy"]),
+        np.array(value["shares"], dtype=float),
         [unpacked(states) for states in value["real"]],
         [unpacked(states) for states in value["dreamt"]],
         unpacked(value["closest"]),
         unpacked(value["neighbours"]),
-        value["distance"],
-        value["real_distance"],
-        value["remarks"],
+        float(value["distance"]),
+        float(value["real_distance"]),
+        list(map(str, value["remarks"])),
     )
 
 

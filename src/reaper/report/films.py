@@ -73,11 +73,12 @@ def read_film(store: Store, run: RunResult, kept: Kept, most_bytes: int) -> Film
     inputs = {"format": FORMAT, "memories": memories, "encoder": encoder(), "bytes": most_bytes}
 
     def make() -> dict[str, Any]:
-        kind, content = _encoded(_frames(store, run, memories), most_bytes)
-        return {"kind": kind, "content": base64.b64encode(content).decode()}
+        return {"content": base64.b64encode(_encoded(_frames(store, run, memories), most_bytes)).decode()}
 
     value = kept.get("film", inputs, make)
-    return Film(run.name, run.seed, list(run.titles), value["kind"], base64.b64decode(value["content"]))
+    kind = "video/mp4" if encoder() else "image/webp"
+    with kept.read("film"):
+        return Film(run.name, run.seed, list(run.titles), kind, base64.b64decode(value["content"]))
 
 
 def _clip(agent: Agent, task: str) -> Clip:
@@ -119,12 +120,12 @@ def _moment(run: RunResult, memories: Sequence[str | None], clips: dict, moment:
     return picture
 
 
-def _encoded(pictures: list[Image.Image], most_bytes: int) -> tuple[str, bytes]:
-    """Its kind and bytes: a video where there is an encoder, else an animated picture; shorter if it is too large."""
+def _encoded(pictures: list[Image.Image], most_bytes: int) -> bytes:
+    """A video where there is an encoder, else an animated picture; shorter if it is too large."""
     while True:
-        kind, content = ("video/mp4", _mp4(pictures)) if encoder() else ("image/webp", _webp(pictures))
+        content = _mp4(pictures) if encoder() else _webp(pictures)
         if len(content) <= most_bytes or len(pictures) < 2 * FRAMES_PER_SECOND:
-            return kind, content
+            return content
         pictures = pictures[: len(pictures) // 2]
 
 

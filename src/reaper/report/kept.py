@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,14 @@ class Kept:
             value = json.loads(json.dumps(make()))
             write_sealed(path, value)
             return value
+
+    @contextmanager
+    def read(self, kind: str) -> Iterator[None]:
+        """Around the use of a value: one that is whole but does not fit was forged, or is of another version."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise DamagedArtefact(self.folder, f"holds a {kind} that no report wrote; remove it") from None
 
     def sweep(self) -> None:
         """Forgets what nothing asked for."""

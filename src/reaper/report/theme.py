@@ -31,8 +31,8 @@ class Theme:
     colours: tuple[str, ...]
 
 
-# After the palette of Okabe and Ito, in an order that puts the first three conditions furthest apart. The rest were moved
-# until all ten differ for every kind of colour-blind reader; tests/unit/test_theme.py looks at them so.
+# After the palette of Okabe and Ito, in an order that puts the first three conditions furthest apart. The rest were
+# moved until all ten differ for every kind of colour-blind reader; tests/unit/test_theme.py looks at them so.
 LIGHT = Theme(
     "#ffffff", "#22262b", "#6a727c", "#e6e8eb",
     ("#d55e00", "#009e73", "#0072b2", "#cc9cc0", "#e49c00", "#84a8f0", "#48246c", "#540024", "#6c6030", "#48546c"),
