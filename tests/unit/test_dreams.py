@@ -53,7 +53,9 @@ def test_the_judge_tells_tasks_apart_and_is_tested_on_other_states():
 
 def test_dreams_of_a_run_are_examined_once(store, tmp_path, monkeypatch):
     condition = condition_of(store, "RePR")
-    found = read_dreams(store, condition, Kept(tmp_path / "kept"))
+    kept = Kept(tmp_path / "kept")
+    found = read_dreams(store, condition, kept)
+    kept.settle()
     assert found
     assert (found.titles, found.stages) == (["Catch", "Dodge", "Frog"], ["Catch", "Dodge", "Frog"])
     assert found.accuracy > 0.95, "each game has a background of its own"
@@ -106,13 +108,15 @@ def test_what_is_kept_is_checked_and_swept(tmp_path):
     array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     value = kept.get("thing", {"of": 1}, lambda: {"array": packed(array)})
     np.testing.assert_array_equal(unpacked(value["array"]), array)
-    assert kept.get("thing", {"of": 1}, lambda: {"array": "another"}) == value
+    assert list(tmp_path.iterdir()) == [], "nothing before all of the report is made"
+    kept.settle()
+    assert Kept(tmp_path).get("thing", {"of": 1}, lambda: {"array": "another"}) == value
     (path,) = tmp_path.glob("thing-*.json")
     path.write_text(path.read_text().replace('"shape"', '"forged"'))
-    assert kept.get("thing", {"of": 1}, lambda: {"made": "again"}) == {"made": "again"}
+    assert Kept(tmp_path).get("thing", {"of": 1}, lambda: {"made": "again"}) == {"made": "again"}
     other = Kept(tmp_path)
-    other.get("thing", {"of": 2}, dict)
-    other.sweep()
+    other.get("thing", {"of": 2}, lambda: {"more": 1})
+    other.settle()
     assert len(list(tmp_path.iterdir())) == 1, "what this report did not ask for is gone"
 
 
@@ -135,7 +139,9 @@ def test_a_film_is_made_once_and_stays_small(store, tmp_path, monkeypatch, with_
     if not with_ffmpeg:
         monkeypatch.setattr(films, "encoder", lambda: None)
     run = condition_of(store, "RePR").runs[0]
-    film = read_film(store, run, Kept(tmp_path / "kept"), 10**6)
+    kept = Kept(tmp_path / "kept")
+    film = read_film(store, run, kept, 10**6)
+    kept.settle()
     assert film
     assert film.kind == ("video/mp4" if with_ffmpeg else "image/webp")
     assert 1_000 < len(film.content) < 10**6

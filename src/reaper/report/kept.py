@@ -24,6 +24,7 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.used: set[Path] = set()
+        self.new: dict[Path, dict[str, Any]] = {}
         self._now: dict[Any, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -37,11 +38,10 @@ class Kept:
         path = self.folder / f"{kind}-{digest_of(inputs)}.json"
         self.used.add(path)
         try:
-            return read_sealed(path)
+            return self.new.get(path) or read_sealed(path)
         except DamagedArtefact:  # not there, or not as it was written
-            value = json.loads(json.dumps(make()))
-            write_sealed(path, value)
-            return value
+            self.new[path] = json.loads(json.dumps(make()))
+            return self.new[path]
 
     @contextmanager
     def read(self, kind: str) -> Iterator[None]:
@@ -51,8 +51,10 @@ class Kept:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             raise DamagedArtefact(self.folder, f"holds a {kind} that no report wrote; remove it") from None
 
-    def sweep(self) -> None:
-        """Forgets what nothing asked for."""
+    def settle(self) -> None:
+        """Writes down what is new and forgets what nothing asked for; a report that fails before leaves no trace."""
+        for path, value in self.new.items():
+            write_sealed(path, value)
         for path in set(self.folder.glob("*.json")) - self.used:
             with storing(path):
                 path.unlink()

@@ -62,12 +62,12 @@ class Report:
 def read_report(store: Store, videos: bool = True) -> Report:
     """What had to be played or trained for the report is kept in OUT/report/kept."""
     results, kept = read_results(store), Kept(store.folder / "report" / "kept")
-    sequences = gather_scores(results)
+    making, sequences = read_making(store, results), gather_scores(results)
     films = sum(len(filmed(scores)) for scores in sequences)
     film_bytes = MOST_FILM_BYTES // films if videos and films else 0
     sections = [read_section(store, scores, names_of(sequences), kept, film_bytes) for scores in sequences]
-    kept.sweep()
-    return Report(results, sections, [], read_making(store, results))
+    kept.settle()
+    return Report(results, sections, [], making)
 
 
 def _subtitle(making: Making, sequences: Sequence[SequenceScores]) -> str:
