@@ -49,7 +49,8 @@ video { display: block; width: 100%; height: auto; }
   overflow: hidden; }
 .screen .on b { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: 600; overflow: hidden; }
 .screen video, .screen img { border-radius: 4px; }
-table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }
+table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums;
+  width: 100%; }
 th, td { padding: .42rem .55rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
 th:first-child { text-align: left; padding-left: 0; }
 td:last-child, th:last-child { padding-right: .2rem; }
