@@ -38,7 +38,7 @@ class RunResult:
     scores: np.ndarray  # (tasks, tasks, games): after each task, on each task; NaN where not finished
     single: np.ndarray  # (tasks, games)
     random: np.ndarray  # (tasks, games)
-    memory_bytes: list[int]  # after each task
+    memory_bytes: list[int | None]  # after each task; None where there is no memory yet
     phases: list[Phase]
     seconds: dict[str, float]  # wall time by digest of stage
     missing: int  # stages still to run
@@ -117,7 +117,7 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         scores,
         single,
         random,
-        [store.stage(digest).document("memory")["bytes"] for digest in memories],
+        [store.stage(d).document("memory")["bytes"] if store.has(d) else None for d in record["memories"]],
         _phases(store, record, settings),
         {digest: store.stage(digest).made().get("seconds", 0.0) for digest in made},
         len(digests) - len(made),

@@ -46,8 +46,7 @@ def tidy_rows(result: RunResult, fraction: float = 1.0) -> Iterator[Row]:
         begun += phase.observed_frames
         for task, games in zip(result.tasks, result.scores[k], strict=True):
             if not np.isnan(games).any():
-                memory = result.memory_bytes[k] if k < len(result.memory_bytes) else None
-                end = {"moment": LEARNT, "observed_frames": begun, "memory_bytes": memory}
+                end = {"moment": LEARNT, "observed_frames": begun, "memory_bytes": result.memory_bytes[k]}
                 yield from _games(result, fraction, task, games.tolist(), **stage, **end)
 
 

@@ -128,7 +128,7 @@ def test_forgetting_and_transfer_are_made_again_from_the_rows(store, capsys):
     for row in grid.rows:
         shown = dict(zip(grid.header, row, strict=True))
         for name, values in found[row[0]].items():
-            assert shown[name].split(" [")[0] == f"{np.mean(values):.2f}"
+            assert float(shown[name].split(" [")[0]) == pytest.approx(np.mean(values), abs=0.005 + 1e-9)  # as printed
     # by hand, RePR's second seed: Catch from 0.9 to 0.4, Dodge from 0.9 to 0.7; the first: 0.2 and 0.4
     assert np.mean(found["RePR"]["forgetting"]) == pytest.approx(((0.5 + 0.2) / 2 + 0.3) / 2)
 

@@ -71,7 +71,8 @@ class ConditionScores:
     @property
     def memory_bytes(self) -> float:
         """The size of the last long-term memory."""
-        return float(np.mean([run.memory_bytes[-1] for run in self.complete])) if self.complete else float("nan")
+        sizes = [size for run in self.complete if (size := run.memory_bytes[-1]) is not None]
+        return float(np.mean(sizes)) if sizes else float("nan")
 
     @cached_property
     def raw_matrix(self) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +43,12 @@ def write_video(path: Path, game: Iterable[tuple[np.ndarray, float]], title: str
     return score
 
 
-@cache
 def encoder() -> str | None:
-    """The version of ffmpeg that comes with the `video` extra; None without it."""
+    """Which ffmpeg the `video` extra brings; None without it."""
     try:
         import imageio_ffmpeg
 
-        return imageio_ffmpeg.get_ffmpeg_version()
+        return Path(imageio_ffmpeg.get_ffmpeg_exe()).name
     except (ImportError, RuntimeError):
         return None
 
