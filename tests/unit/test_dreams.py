@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from reaper.errors import ReaperError, UserError
-from reaper.report import dreams, films, illustrations, states, theme, videos
+from reaper.report import dreams, films, sections, states, videos
 from reaper.report.dreams import Judge, nearest_states, read_dreams
 from reaper.report.films import filming, read_film
 from reaper.report.kept import Kept, packed, unpacked
@@ -170,8 +170,7 @@ def _inputs(store: Store) -> dict[str, object]:
 
 
 def test_films_can_be_left_out(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(theme, "DOTS", 40)
-    monkeypatch.setattr(illustrations, "as_pdf", lambda figure: None)
+    monkeypatch.setattr(sections, "illustrate", lambda *_: [])  # drawing would be most of the time
     monkeypatch.setattr(films, "load", None)  # nobody plays
     text = write_page(store, tmp_path / "page.html", videos=False).read_text()
     assert "Watch it" not in text
