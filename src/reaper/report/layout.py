@@ -57,7 +57,7 @@ td:last-child, th:last-child { padding-right: .2rem; }
 thead th { color: var(--muted); font-weight: 500; white-space: normal; vertical-align: bottom;
   border-bottom: 1px solid var(--muted); }
 tbody th { font-weight: 600; }
-td.words { white-space: normal; min-width: 9rem; line-height: 1.35; }
+.words, thead .words { white-space: normal; min-width: 9rem; line-height: 1.35; text-align: left; }
 .wide th:first-child { position: sticky; left: 0; background: var(--ground); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 1rem 0; font-size: .92rem; }
 dt { font-weight: 600; }

@@ -16,6 +16,7 @@ from reaper.report.illustrations import data_uri
 from reaper.report.theme import DOTS, LIGHT, Theme, new_figure, remove_frame
 
 PAUSE = 350  # milliseconds a frame of a state is shown
+SHARP = 42  # frames of at most so many pixels are always enlarged, and keep their edges
 
 
 def share_grid(dreams: Dreams) -> Grid:
@@ -55,17 +56,18 @@ def animation(states: np.ndarray) -> bytes:
 
 def _strip(frames: np.ndarray) -> Image.Image:
     """Frames side by side; what lies between them is see-through, since the page may be light or dark."""
-    picture = mosaic(frames, 1, len(frames))
+    picture = mosaic(frames, 1, len(frames), gap=max(1, frames.shape[-1] // 28))
     shades = np.stack([np.nan_to_num(picture), np.where(np.isnan(picture), 0, 255)], axis=-1)
     return Image.fromarray(shades.astype(np.uint8), mode="LA")
 
 
-def mosaic(frames: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Frames side by side with a pixel between them, NaN where there is no frame: (rows x (size + 1), ...)."""
+def mosaic(frames: np.ndarray, rows: int, columns: int, gap: int = 1) -> np.ndarray:
+    """Frames side by side with a gap between them, NaN where there is no frame: (rows x (size + gap) - gap, ...)."""
     size = frames.shape[-1]
-    picture = np.full((rows * (size + 1) - 1, columns * (size + 1) - 1), np.nan)
+    step = size + gap
+    picture = np.full((rows * step - gap, columns * step - gap), np.nan)
     for place, frame in enumerate(frames[: rows * columns]):
-        top, left = (place // columns) * (size + 1), (place % columns) * (size + 1)
+        top, left = (place // columns) * step, (place % columns) * step
         picture[top : top + size, left : left + size] = frame
     return picture
 
@@ -89,8 +91,9 @@ def _image(states: np.ndarray, text: str) -> str:
     if not len(states):
         return '<span class="note">none</span>'
     width = f"width:{100 * len(states) / SHOWN:g}%"  # a few are not larger than many
+    look = ' class="pixels"' if states.shape[-1] <= SHARP else ""
     source = data_uri("image/png", animation(states))
-    return f'<span><img class="pixels" style="{width}" src="{source}" alt="{escape(text)}"></span>'
+    return f'<span><img{look} style="{width}" src="{source}" alt="{escape(text)}"></span>'
 
 
 def still(dreams: Dreams, theme: Theme = LIGHT) -> Figure:

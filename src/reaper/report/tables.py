@@ -94,22 +94,23 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
 LONGEST_NUMBER = 22  # characters of a score with its interval
 
 
-def _cell(text: str) -> str:
-    """A number, or words, which may wrap."""
-    return f'<td class="words">{escape(text)}</td>' if len(text) > LONGEST_NUMBER else f"<td>{escape(text)}</td>"
-
-
 def for_html(grid: Grid, level: int = 3) -> str:
     """A table that scrolls by itself where the screen is too narrow for it; `level` is its heading's, 0 for none."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.header)
-    body = "\n".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(map(_cell, row[1:]))}</tr>' for row in grid.rows
-    )
+    columns = zip(*grid.rows, strict=True) if grid.rows else ([name] for name in grid.header)
+    wordy = [max(map(len, cells)) > LONGEST_NUMBER for cells in columns]
+    kinds = ["", *(' class="words"' if wraps else "" for wraps in wordy[1:])]  # numbers never wrap
+    head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(grid.header, kinds, strict=True))
+    body = "\n".join(_row(row, kinds) for row in grid.rows)
     notes = f'<p class="note">{prose(" ".join(grid.notes))}</p>' if grid.notes else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
     region = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(grid.title)}">{table}</div>'
     heading = f"<h{level}>{escape(grid.title)}</h{level}>" if level else ""
     return f"{heading}\n{region}\n{notes}"
+
+
+def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
+    values = [f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(cells[1:], kinds[1:], strict=True)]
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{"".join(values)}</tr>'
 
 
 # -- Markdown
