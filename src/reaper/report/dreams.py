@@ -16,7 +16,7 @@ from reaper.results import RunResult
 from reaper.store import Store
 
 FORMAT = 1  # of what is kept; another one makes it anew
-DREAMS, COMPARED, SHOWN = 1_000, 400, 7
+DREAMS, AT_ONCE, COMPARED, SHOWN = 250, 50, 200, 7
 SIDE, RIDGE = 21, 1e-2  # of the classifier: the pixels that frames are shrunk to, and its penalty on weights
 
 
@@ -121,7 +121,7 @@ def _dream(store: Store, run: RunResult, digest: str) -> np.ndarray:
         assert pictures is not None
         return pictures
     context = context_of(run)
-    return context.generator(weights).dream(DREAMS, context.stream("dreams")).cpu().numpy()
+    return context.generator(weights).dream(DREAMS, context.stream("dreams"), AT_ONCE).cpu().numpy()
 
 
 def _compare(dreamt: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
