@@ -1,5 +1,5 @@
-"""The command line: `reaper demo | run | experiment | watch | report | play | zoo | export | import | verify | bench`;
-`conditions | tasks | equations` say what there is."""
+"""The command line: `reaper demo | run | experiment | watch | report | results | play | zoo`, and
+`export | import | verify | bench`; `conditions | tasks | equations` say what there is."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def _dispatch(words: Sequence[str]) -> int:
             options = {**_study_options(arguments), "overrides": overrides}
             commands.experiment(arguments, options, _attending(arguments), console)
         case "report":
-            commands.report(arguments.out, console, arguments.markdown)
+            commands.report(arguments.out, console, arguments.markdown, not arguments.no_videos)
+        case "results":
+            commands.results(arguments.out, arguments.json)
         case "play":
             commands.play(arguments, console)
         case "zoo":

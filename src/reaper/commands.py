@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +73,9 @@ def experiment(
     report(arguments.out, console, experiment=arguments.name)
 
 
-def report(out: Path, console: Console, markdown: Path | None = None, experiment: str | None = None) -> None:
+def report(
+    out: Path, console: Console, markdown: Path | None = None, videos: bool = True, experiment: str | None = None
+) -> None:
     """All tables in the terminal, or those of one experiment; and the page."""
     from reaper.files import write_whole
     from reaper.report import analyses
@@ -88,12 +92,25 @@ def report(out: Path, console: Console, markdown: Path | None = None, experiment
     for table in analyses.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
         tables.print(table)
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
-    page = write_report(store, commands)
-    analyses.write_files(sections, page.parent)
+    page = write_report(store, commands, videos)
     if markdown:
         write_whole(markdown, (for_markdown(store, commands) + analyses.for_markdown(sections)).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
+
+
+def results(out: Path, as_json: bool) -> None:
+    from reaper import tidy
+    from reaper.results import read_results
+    from reaper.store import Store
+
+    store = Store.open(out)
+    write = tidy.as_json if as_json else tidy.as_csv
+    text = write(read_results(store), store.common["fraction"])
+    try:
+        print(text.rstrip("\n"), flush=True)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def play(arguments: argparse.Namespace, console: Console) -> None:

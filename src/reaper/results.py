@@ -1,8 +1,7 @@
-"""Results: what the stages of a store say about each run, as arrays and as tidy rows."""
+"""Results: what the stages of a store say about each run, as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,8 +13,6 @@ from reaper.errors import DamagedArtefact
 from reaper.paper.settings import Settings
 from reaper.scales import from_dict
 from reaper.store import STAGE_LISTS, Store, known_tasks
-
-COLUMNS = ("condition", "sequence", "seed", "after_task", "task", "observed_frames", "episode", "score")
 
 
 @dataclass
@@ -41,7 +38,7 @@ class RunResult:
     scores: np.ndarray  # (tasks, tasks, games): after each task, on each task; NaN where not finished
     single: np.ndarray  # (tasks, games)
     random: np.ndarray  # (tasks, games)
-    memory_bytes: list[int]  # after each task
+    memory_bytes: list[int | None]  # after each task; None where there is no memory yet
     phases: list[Phase]
     seconds: dict[str, float]  # wall time by digest of stage
     missing: int  # stages still to run
@@ -119,7 +116,7 @@ def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
         scores,
         single,
         random,
-        [store.stage(digest).document("memory")["bytes"] for digest in memories],
+        [store.stage(d).document("memory")["bytes"] if store.has(d) else None for d in record["memories"]],
         _phases(store, record, settings),
         {digest: store.stage(digest).made().get("seconds", 0.0) for digest in made},
         len(digests) - len(made),
@@ -149,11 +146,3 @@ def _later_phases(store: Store, record: dict[str, Any], settings: Settings, begi
         Phase(task, settings.long_term.observed_frames, _rows(store, digest))
         for task, digest in zip(record["tasks"][begin:], record["memories"][begin:], strict=False)
     ]
-
-
-def tidy_rows(result: RunResult) -> Iterator[dict[str, Any]]:
-    """One row a game: the final agent of each task on each task."""
-    for k, j, game in zip(*np.nonzero(~np.isnan(result.scores)), strict=True):
-        values = (result.name, result.sequence, result.seed, result.tasks[k], result.tasks[j])
-        frames = sum(phase.observed_frames for phase in result.phases[: k + 1])
-        yield dict(zip(COLUMNS, (*values, frames, int(game), float(result.scores[k, j, game])), strict=True))

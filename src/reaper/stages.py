@@ -6,7 +6,6 @@ the digest of its spec, so equal stages of different conditions and runs are one
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from reaper.learning.compiling import use_quick_arithmetic
 from reaper.learning.context import kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm
+from reaper.machine import processor_name
 from reaper.memory.long_term import LongTermMemory
 from reaper.memory.portable import read_memory
 from reaper.paper.settings import Settings
@@ -251,7 +251,7 @@ def _run(stage: Stage, work: Work) -> None:
         "seconds": round(time.time() - started, 2),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "device": str(work.device),
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor_name(work.device),
         "version": VERSION,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),

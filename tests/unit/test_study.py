@@ -6,9 +6,10 @@ import torch
 from conftest import TINY, run_tiny
 
 from reaper.conditions import CONDITIONS, MAIN
-from reaper.results import read_results, tidy_rows
+from reaper.results import read_results
 from reaper.store import Store
 from reaper.study import plan
+from reaper.tidy import LEARNT, tidy_rows
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_another_seed_is_another_run(tmp_path):
 
 def test_tidy_rows_have_every_game(all_conditions):
     (result,) = [result for result in read_results(all_conditions) if result.name == "RePR"]
-    rows = list(tidy_rows(result))
+    rows = [row for row in tidy_rows(result) if row["moment"] == LEARNT]
     assert len(rows) == 3 * 3 * 2
     last = [row["score"] for row in rows if row["after_task"] == "frog" and row["task"] == "catch"]
     assert last == result.scores[2, 0].tolist()

@@ -5,31 +5,26 @@ Everything is read from the store: its records say which runs and which further 
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from html import escape
-from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from reaper.errors import DamagedArtefact
 from reaper.experiments import EXPERIMENTS, Experiment
-from reaper.files import write_whole
 from reaper.report.experiment_grids import GRIDS
 from reaper.report.experiment_pictures import PICTURES
 from reaper.report.findings import listed
 from reaper.report.grids import Grid
+from reaper.report.illustrations import Illustration, illustrate
+from reaper.report.layout import prose
 from reaper.report.material import Material
 from reaper.report.tables import _markdown_table, _terminal_table, for_html
-from reaper.report.theme import DARK, LIGHT, Theme
 from reaper.results import read_results
 from reaper.store import Store
 
-Draw = Callable[[Theme], bytes | None]
 HEADLINE = "A search over settings: what each of them leads to."  # where nothing but points of sweeps was run
 
 
@@ -42,35 +37,17 @@ class Section:
     grids: list[Grid]
     sentence: str
     cautions: list[str]
-    pictures: Mapping[str, Draw] = field(default_factory=dict)  # caption -> how it is drawn
-
-    @property
-    def file_name(self) -> str:
-        return self.material.name
+    figures: list[Illustration]
 
     @property
     def html(self) -> str:
         title = f"Experiment {self.experiment.name}: {self.experiment.about}"
         where = f"{self.experiment.shows} of the paper, on {listed(self.material.titles)}."
-        parts = [f"<h2>{escape(title)}</h2><p>{escape(where)} {escape(self.sentence).replace(' %', '&nbsp;%')}</p>"]
+        parts = [f"<h2>{escape(title)}</h2><p>{escape(where)} {prose(self.sentence)}</p>"]
         if self.cautions:
             parts.append(f'<ul class="cautions">{"".join(f"<li>{escape(text)}</li>" for text in self.cautions)}</ul>')
-        parts += [for_html(grid) for grid in self.grids]
-        for caption, draw in self.pictures.items():
-            light, dark = draw(LIGHT), draw(DARK)
-            parts += [_figure(light, dark, caption)] if light and dark else []
-        return f'<section id="{escape(self.file_name)}">{"".join(parts)}</section>'
-
-
-def _figure(light: bytes, dark: bytes, caption: str) -> str:
-    def source(png: bytes) -> str:
-        return f"data:image/png;base64,{base64.b64encode(png).decode()}"
-
-    return (
-        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{source(dark)}">'
-        f'<img src="{source(light)}" alt="{escape(caption)}"></picture>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
+        parts += [*map(for_html, self.grids), *(figure.html for figure in self.figures)]
+        return f'<section id="{escape(self.material.name)}">{"".join(parts)}</section>'
 
 
 def read_sections(store: Store) -> list[Section]:
@@ -93,8 +70,14 @@ def _read_section(experiment: Experiment, material: Material) -> Section:
     """Records and stages that do not fit together are whole files of different experiments, or forged ones."""
     try:
         grids, sentence = GRIDS[experiment.analysis](material)
+        grids = [replace(grid, name=f"experiment-{material.name}-{n + 1}") for n, grid in enumerate(grids)]
         pictures = PICTURES.get(experiment.analysis, lambda material: {})(material)
-        return Section(experiment, material, grids, sentence, _cautions(material), pictures)
+        figures = [
+            figure
+            for n, (caption, draw) in enumerate(pictures.items())
+            for figure in illustrate(f"experiment-{material.name}-{n + 1}", caption, draw)
+        ]
+        return Section(experiment, material, grids, sentence, _cautions(material), figures)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         path = material.store.folder / "experiments" / f"{material.records[0]['name']}.json"
         raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
@@ -116,11 +99,6 @@ def _cautions(material: Material) -> list[str]:
 
 
 # -- what the rest of the report asks for
-
-
-def sections(store: Store) -> str:
-    """The sections of all experiments as HTML; nothing where there are none."""
-    return "\n".join(section.html for section in read_sections(store))
 
 
 def for_terminal(found: Iterable[Section]) -> list[Table | Text]:
@@ -146,15 +124,3 @@ def for_markdown(found: Iterable[Section]) -> str:
         for grid in section.grids:
             parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
     return "".join(f"\n{part}\n" for part in parts)
-
-
-def write_files(found: Iterable[Section], folder: Path) -> None:
-    """Each table as CSV and each figure as PNG."""
-    for section in found:
-        for number, grid in enumerate(section.grids):
-            text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows([grid.header, *grid.rows])
-            write_whole(folder / f"experiment-{section.file_name}-{number + 1}.csv", text.getvalue().encode())
-        for number, draw in enumerate(section.pictures.values()):
-            if png := draw(LIGHT):
-                write_whole(folder / f"experiment-{section.file_name}-{number + 1}.png", png)

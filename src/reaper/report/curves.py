@@ -11,22 +11,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reaper.report.scores import ConditionScores, SequenceScores, mean_of_known
-from reaper.report.theme import LIGHT, WIDTH, Theme, as_png, drawing, new_figure, style_of
+from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 from reaper.results import RunResult
+
+ALONE, RANDOM = "learnt alone", "random play"  # the levels that curves are held against
+Ends = dict[str, tuple[int, float]]  # condition -> frames and score at the end of its curve
+LABEL_POINTS = 9.5  # from one label to the next
 
 
 def phase_lengths(condition: ConditionScores) -> tuple[int, ...]:
     return tuple(phase.observed_frames for phase in condition.runs[0].phases)
 
 
-def learning_curves(scores: SequenceScores, theme: Theme = LIGHT) -> list[bytes]:
-    """One figure for all conditions whose task switches fall on the same frames; usually that is all of them."""
+def drawn_together(scores: SequenceScores) -> list[list[ConditionScores]]:
+    """Conditions whose task switches fall on the same frames share a figure; usually that is all of them."""
     together: dict[tuple[int, ...], list[ConditionScores]] = {}
     for condition in scores.conditions:
         if any(phase.rows for run in condition.runs for phase in run.phases):
             together.setdefault(phase_lengths(condition), []).append(condition)
-    with drawing(theme):
-        return [as_png(_curves(scores, conditions, lengths, theme)) for lengths, conditions in together.items()]
+    return list(together.values())
 
 
 def curve(run: RunResult, task: str) -> dict[int, float]:
@@ -49,44 +52,78 @@ def over_seeds(runs: Sequence[RunResult], task: str) -> tuple[np.ndarray, np.nda
     return np.array(frames), mean, np.sqrt(mean_of_known((values - mean) ** 2))
 
 
-def _curves(
-    scores: SequenceScores, conditions: list[ConditionScores], lengths: tuple[int, ...], theme: Theme
-) -> Figure:
-    count = len(scores.tasks)
-    entries = len(conditions) + 2
-    across = entries if entries <= 5 else 4
-    figure = new_figure(WIDTH, 1.45 * count + 0.75 + 0.22 * math.ceil(entries / across), layout="constrained")
+def learning_curves(scores: SequenceScores, conditions: list[ConditionScores], theme: Theme = LIGHT) -> Figure:
+    """A panel a task over the whole sequence, the conditions in the order of where they end."""
+    count, lengths = len(scores.tasks), phase_lengths(conditions[0])
+    panel = max(1.4, 0.3 + LABEL_POINTS / 72 * len(conditions))  # inches: every label has a line of its own
+    figure = new_figure(WIDTH, (panel + 0.12) * count + 0.75, layout="constrained")
     panels = figure.subplots(count, 1, sharex=True, squeeze=False).ravel()
-    for j, axes in enumerate(panels):
-        _panel(axes, scores, conditions, j, theme)
-        _switches(axes, scores, lengths, j, theme)
     end = sum(lengths)
+    for j, axes in enumerate(panels):
+        ends = _panel(axes, scores, conditions, j, theme)
+        _switches(axes, scores, lengths, j, theme)
+        axes.set_xlim(0, 1.012 * end)  # the last markers stay whole
+        _label_ends(axes, ends, LABEL_POINTS / 72 / panel, theme)
     unit, size = ("millions", 1e6) if end >= 2e6 else ("thousands", 1e3)
     panels[-1].set_xlabel(f"observed frames ({unit})")
     panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value / size:g}")
-    panels[-1].set_xlim(0, 1.012 * end)  # the last markers stay whole
-    handles, labels = panels[0].get_legend_handles_labels()
     figure.align_ylabels(panels)
-    figure.legend(handles, labels, loc="outside upper left", ncols=across, fontsize=8.5, handlelength=2.6)
+    known = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
+    names = [name for name in (ALONE, RANDOM) if name in known]
+    figure.legend([known[name] for name in names], names, loc="outside upper left", ncols=2, fontsize=8.5)
     return figure
 
 
-def _panel(axes: Axes, scores: SequenceScores, conditions: list[ConditionScores], task: int, theme: Theme) -> None:
+def _panel(axes: Axes, scores: SequenceScores, conditions: list[ConditionScores], task: int, theme: Theme) -> Ends:
+    """Draws a task's curves; condition -> where its curve ends."""
     name = scores.tasks[task]
+    ends: Ends = {}
     for condition in conditions:
         style = style_of(condition.name, theme)
         frames, mean, spread = over_seeds(condition.runs, name)
-        look = {"color": style.colour, "linestyle": style.line, "marker": style.marker}
+        if not len(frames):
+            continue
         every = max(1, len(frames) // 12)
-        axes.plot(frames, mean, label=condition.name, linewidth=1.5, markersize=3.6, markevery=every, **look)
+        axes.plot(frames, mean, linewidth=1.5, markersize=3.6, markevery=every, **style.look)
         if len(condition.runs) > 1:
             axes.fill_between(frames, mean - spread, mean + spread, color=style.colour, alpha=0.16, linewidth=0)
+        ends[condition.name] = (int(frames[-1]), float(mean[-1]))
     runs = [run for condition in conditions for run in condition.runs]
-    _reference(axes, "learnt alone", [run.single[task] for run in runs], "solid", theme)
-    _reference(axes, "random play", [run.random[task] for run in runs], (0, (1, 2.5)), theme)
+    _reference(axes, ALONE, [run.single[task] for run in runs], "solid", theme)
+    _reference(axes, RANDOM, [run.random[task] for run in runs], (0, (1, 2.5)), theme)
     axes.set_ylabel(scores.titles[task], fontweight="bold")
     axes.tick_params(labelsize=8)
     axes.margins(y=0.12)
+    return ends
+
+
+def spread_out(places: Sequence[float], gap: float) -> list[float]:
+    """Ascending places in [0, 1], moved as little as needed to lie a gap apart, within [0, 1] where they fit."""
+    spread: list[float] = []
+    for place in places:
+        spread.append(max(place, spread[-1] + gap) if spread else place)
+    ceiling = 1.0
+    for i in reversed(range(len(spread))):
+        spread[i] = min(spread[i], ceiling)
+        ceiling = spread[i] - gap
+    return spread
+
+
+def _label_ends(axes: Axes, ends: Ends, gap: float, theme: Theme) -> None:
+    """Names every curve at its end's height, with a sample of its line: no colour has to be looked up in a legend."""
+    (low, high), (_, right) = axes.get_ylim(), axes.get_xlim()
+    names = sorted(ends, key=lambda name: (ends[name][1], name))
+    levels = [(ends[name][1] - low) / (high - low) for name in names]
+    outside: Any = {"transform": axes.transAxes, "clip_on": False}
+    for name, level, place in zip(names, levels, spread_out(levels, gap), strict=True):
+        style = style_of(name, theme)
+        leader: Any = {"color": style.colour, "linewidth": 0.6, **outside}
+        axes.plot([0.992, 1.025], [level, place], **leader)
+        axes.plot([ends[name][0] / right, 0.992], [level, level], linestyle=(0, (1, 3)), **leader)
+        axes.plot(
+            [1.025, 1.055, 1.085], [place] * 3, linewidth=1.4, markersize=3.4, markevery=[1], **style.look, **outside
+        )
+        axes.text(1.095, place, name, fontsize=8, va="center_baseline", **outside)
 
 
 def _reference(axes: Axes, label: str, games: list[np.ndarray], line: Any, theme: Theme) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from reaper.analyses.grid import average_of_known, choose, game_range, min_max
 from reaper.paper.results import CHOSEN, FISHER_OVERLAP, IMPORTANCE, TASKS
+from reaper.report.comparison import paper_grid
 from reaper.report.findings import listed, percent, standing
-from reaper.report.grids import NOTHING, Grid, metric_grid, number, paper_grid, score_grid
+from reaper.report.grids import NOTHING, Grid, metric_grid, number, score_grid
 from reaper.report.material import Material, Told, moments, published_texts, score_texts
 from reaper.report.scores import _within_chance, gather_scores
 from reaper.report.students import students
@@ -24,7 +25,7 @@ def scores(material: Material) -> Told:
     grids, said = [], ""
     for gathered in gather_scores(material.results):  # one, or none where the records of its runs are gone
         published = paper_grid(gathered)
-        grids += [score_grid(gathered, with_paper=False), *([published] if published else []), metric_grid(gathered)]
+        grids += [score_grid(gathered), *([published] if published else []), metric_grid(gathered)]
         said = standing(gathered)
     return grids, said
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 
 from reaper.errors import DamagedArtefact
-from reaper.report.curves import learning_curves
+from reaper.report.curves import drawn_together, learning_curves
 from reaper.report.material import Material
 from reaper.report.scores import gather_scores
-from reaper.report.theme import LIGHT, WIDTH, Theme, as_png, drawing, new_figure, remove_frame, style_of
+from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, remove_frame, style_of
 
-Draw = Callable[[Theme], bytes | None]
+Draw = Callable[[Theme], Figure | None]
 CURVES = "The conditions of this experiment alone; the task changes at the dashed lines."
 DREAMS = (
     "The first frame of real states (left) and of states dreamt after the last task (right), a row a task. A dreamt "
@@ -34,9 +35,9 @@ def curves(material: Material) -> dict[str, Draw]:
         return {}
     gathered = gather_scores(material.results)
 
-    def draw(theme: Theme) -> bytes | None:
-        drawn = [png for scores in gathered for png in learning_curves(scores, theme)]
-        return drawn[0] if drawn else None
+    def draw(theme: Theme) -> Figure | None:
+        drawn = (learning_curves(scores, some, theme) for scores in gathered for some in drawn_together(scores))
+        return next(drawn, None)
 
     return {CURVES: draw}
 
@@ -78,23 +79,22 @@ def _states(material: Material, digest: str, name: str) -> np.ndarray | None:
 
 def real_and_dreamt(
     real: Mapping[str, np.ndarray], dreamt: np.ndarray, theme: Theme = LIGHT, columns: int = 8
-) -> bytes | None:
+) -> Figure:
     """Two blocks of pictures, a row a task."""
     nearest = nearest_task(dreamt, real)
-    with drawing(theme):
-        figure = new_figure(WIDTH, 0.34 + 0.42 * len(real))
-        axes = figure.subplots(len(real), 2, squeeze=False)
-        colours = mpl.colormaps["gray"].with_extremes(bad=theme.ground)
-        for row, (title, states) in enumerate(real.items()):
-            mine = dreamt[[place for place, task in enumerate(nearest) if task == title]]
-            for column, found in enumerate((states, mine)):
-                axes[row, column].imshow(_strip(found[:columns, 0], columns), cmap=colours, vmin=0, vmax=255)
-                remove_frame(axes[row, column])
-            axes[row, 0].set_ylabel(title, rotation=0, ha="right", va="center", fontsize=8.5, color=theme.ink)
-        for column, title in enumerate(("real", "dreamt")):
-            axes[0, column].set_title(title, fontsize=9.5)
-        figure.subplots_adjust(left=0.13, right=0.995, top=1 - 0.26 / (0.34 + 0.42 * len(real)), bottom=0.01)
-        return as_png(figure)
+    figure = new_figure(WIDTH, 0.34 + 0.42 * len(real))
+    axes = figure.subplots(len(real), 2, squeeze=False)
+    colours = mpl.colormaps["gray"].with_extremes(bad=theme.ground)
+    for row, (title, states) in enumerate(real.items()):
+        mine = dreamt[[place for place, task in enumerate(nearest) if task == title]]
+        for column, found in enumerate((states, mine)):
+            axes[row, column].imshow(_strip(found[:columns, 0], columns), cmap=colours, vmin=0, vmax=255)
+            remove_frame(axes[row, column])
+        axes[row, 0].set_ylabel(title, rotation=0, ha="right", va="center", fontsize=8.5, color=theme.ink)
+    for column, title in enumerate(("real", "dreamt")):
+        axes[0, column].set_title(title, fontsize=9.5)
+    figure.subplots_adjust(left=0.13, right=0.995, top=1 - 0.26 / (0.34 + 0.42 * len(real)), bottom=0.01)
+    return figure
 
 
 def _strip(frames: np.ndarray, columns: int) -> np.ndarray:
@@ -115,25 +115,24 @@ def alphas(material: Material) -> dict[str, Draw]:
     if len({run.settings.long_term.alpha for run in runs}) < 2:
         return {}
 
-    def draw(theme: Theme) -> bytes | None:
-        with drawing(theme):
-            figure = new_figure(WIDTH, 2.3, layout="constrained")
-            panels = figure.subplots(1, 2, sharey=True)
-            for axes, place in zip(panels, (0, 1), strict=True):
-                for base in ("PR", "RePR"):
-                    mine = [run for run in runs if run.condition["base"] == base]
-                    known = sorted({run.settings.long_term.alpha for run in mine})
-                    means = [
-                        np.mean([run.matrix[-1, place] for run in mine if run.settings.long_term.alpha == alpha])
-                        for alpha in known
-                    ]
-                    style = style_of(base, theme)
-                    axes.plot(known, means, color=style.colour, linestyle=style.line, marker=style.marker, label=base)
-                axes.set_title(f"{material.titles[place]}, {'learnt first' if place == 0 else 'learnt second'}")
-                axes.set_xlabel("alpha")
-            panels[0].set_ylabel("normalised score")
-            panels[0].legend()
-            return as_png(figure)
+    def draw(theme: Theme) -> Figure:
+        figure = new_figure(WIDTH, 2.3, layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        for axes, place in zip(panels, (0, 1), strict=True):
+            for base in ("PR", "RePR"):
+                mine = [run for run in runs if run.condition["base"] == base]
+                known = sorted({run.settings.long_term.alpha for run in mine})
+                means = [
+                    np.mean([run.matrix[-1, place] for run in mine if run.settings.long_term.alpha == alpha])
+                    for alpha in known
+                ]
+                style = style_of(base, theme)
+                axes.plot(known, means, color=style.colour, linestyle=style.line, marker=style.marker, label=base)
+            axes.set_title(f"{material.titles[place]}, {'learnt first' if place == 0 else 'learnt second'}")
+            axes.set_xlabel("alpha")
+        panels[0].set_ylabel("normalised score")
+        panels[0].legend()
+        return figure
 
     return {ALPHAS: draw}
 

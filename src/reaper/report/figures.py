@@ -1,4 +1,4 @@
-"""Figures of scores, each returned as the bytes of a PNG."""
+"""Figures of scores."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import math
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from reaper.report.grids import number
 from reaper.report.scores import ConditionScores, SequenceScores
-from reaper.report.theme import LIGHT, WIDTH, Theme, as_png, drawing, new_figure, style_of
+from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 
 ORDINALS = ("first", "second", "third", *(f"{n}th" for n in range(4, 100)))
 _LOWEST, _HIGHEST = -0.3, 1.45  # normalised scores beyond these are cut off in the bars, and printed in full
 
 
-def bar_chart(scores: SequenceScores, theme: Theme = LIGHT) -> bytes | None:
+def bar_chart(scores: SequenceScores, theme: Theme = LIGHT) -> Figure | None:
     """What each condition's last agent can still do on each task; None where no condition has come that far."""
     if not scores.complete:
         return None
-    with drawing(theme):
-        count = len(scores.tasks)
-        across = count if count <= 4 else 3
-        down = math.ceil(count / across)
-        height = down * (0.95 + 0.3 * len(scores.complete))
-        figure = new_figure(WIDTH, height, layout="constrained")
-        panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
-        for j, axes in enumerate(panels):
-            if j < count:
-                _bars(axes, scores, j, theme)
-            else:
-                axes.set_visible(False)
-        return as_png(figure)
+    count = len(scores.tasks)
+    across = count if count <= 4 else 3
+    down = math.ceil(count / across)
+    height = down * (0.95 + 0.3 * len(scores.complete))
+    figure = new_figure(WIDTH, height, layout="constrained")
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    for j, axes in enumerate(panels):
+        if j < count:
+            _bars(axes, scores, j, theme)
+        else:
+            axes.set_visible(False)
+    return figure
 
 
 def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
@@ -66,24 +66,23 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def score_matrices(scores: SequenceScores, theme: Theme = LIGHT) -> bytes | None:
+def score_matrices(scores: SequenceScores, theme: Theme = LIGHT) -> Figure | None:
     """A heat map for each condition: normalised scores after each task (down) on each task (across)."""
     known = [condition for condition in scores.conditions if not np.isnan(condition.raw_matrix).all()]
     if not known:
         return None
-    with drawing(theme):
-        across = 3 if len(scores.tasks) <= 4 else 2
-        down = math.ceil(len(known) / across)
-        side = WIDTH / across
-        figure = new_figure(WIDTH, down * (side * 0.86 + 0.35))
-        figure.set_layout_engine("constrained", h_pad=0.08)  # room between a row's labels and the next row's titles
-        panels = figure.subplots(down, across, squeeze=False).ravel()
-        for place, axes in enumerate(panels):
-            if place < len(known):
-                _matrix(axes, known[place], scores.titles, theme, first=place % across == 0)
-            else:
-                axes.set_visible(False)
-        return as_png(figure)
+    across = 3 if len(scores.tasks) <= 4 else 2
+    down = math.ceil(len(known) / across)
+    side = WIDTH / across
+    figure = new_figure(WIDTH, down * (side * 0.86 + 0.35))
+    figure.set_layout_engine("constrained", h_pad=0.08)  # room between a row's labels and the next row's titles
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for place, axes in enumerate(panels):
+        if place < len(known):
+            _matrix(axes, known[place], scores.titles, theme, first=place % across == 0)
+        else:
+            axes.set_visible(False)
+    return figure
 
 
 def _matrix(axes: Axes, condition: ConditionScores, titles: tuple[str, ...], theme: Theme, first: bool) -> None:

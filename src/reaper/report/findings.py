@@ -11,6 +11,7 @@ from reaper.report.scores import ConditionScores, SequenceScores
 
 # By how they retain, not by name: the method this software is about, and doing nothing.
 FEATURED, BASELINE = "pseudo-rehearsal", "nothing"
+MOST_NAMED = 4  # conditions in one sentence; of more, the featured one, the best and the worst
 
 
 def listed(words: Sequence[str]) -> str:
@@ -86,10 +87,14 @@ def progress(condition: ConditionScores) -> str:
 
 
 def standing(scores: SequenceScores) -> str:
-    """A second sentence: how well the last agents play."""
+    """A second sentence: how well the last agents play; of many, the worst, the best and the featured one."""
     levels = [(c.name, float(np.mean(values))) for c in scores.complete if (values := c.metric("average"))]
     if not levels or scores.hardly_learnt:
         return ""
+    if len(levels) > MOST_NAMED:
+        worst, *_, best = sorted(levels, key=lambda entry: entry[1])
+        featured = next((c.name for c in scores.complete if c.retention == FEATURED), None)
+        levels = [entry for entry in levels if entry in (worst, best) or entry[0] == featured]
     parts = [f"{name} at {percent(level)}" for name, level in levels]
     tasks = "the task" if len(scores.tasks) == 1 else f"all {len(scores.tasks)} tasks"
     return f"At the end, one network plays {tasks}: {listed(parts)} of the level of a DQN trained on each task alone."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from reaper.metrics import bootstrap_interval
-from reaper.paper.results import Score
+from reaper.metrics import METRICS, bootstrap_interval
 from reaper.report.scores import ConditionScores, SequenceScores
 
 NOTHING = "–"
@@ -23,6 +23,12 @@ class Grid:
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
     notes: list[str] = field(default_factory=list)
+    name: str = ""  # of its files, where it is not the title
+
+    @property
+    def stem(self) -> str:
+        """A file's name without its ending."""
+        return self.name or re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
 def number(value: float, decimals: int = 2) -> str:
@@ -48,70 +54,38 @@ def memory_unit(sizes: Iterable[float]) -> tuple[str, float, int]:
     return ("GB", 1e9, 3) if largest >= 1e8 else ("MB", 1e6, 2) if largest >= 1e6 else ("kB", 1e3, 1)
 
 
-def score_grid(scores: SequenceScores, with_paper: bool) -> Grid:
-    """Mean and deviation of the last agents' games, memory and seeds; if asked, the paper's numbers beside them."""
+def score_grid(scores: SequenceScores) -> Grid:
+    """Mean and deviation of the last agents' games, memory, normalised average and seeds."""
     rows = [(condition.name, condition.games) for condition in scores.conditions]
     rows += [(reference.label, reference.games) for reference in scores.references]
     columns: dict[str, list[str]] = {"condition": [label for label, _ in rows]}
     for j, title in enumerate(scores.titles):
-        cells = [_moments(games[j]) for _, games in rows]
+        cells = [moments(games[j]) for _, games in rows]
         decimals = decimals_for(mean for mean, _ in cells)
         columns[title] = [score(*cell, decimals) for cell in cells]
-        if with_paper and any(line[j] for line in _published(scores)):
-            columns[f"{title}, paper"] = _paper_column(scores, j)
-    columns.update(_memory_columns(scores, with_paper))
-    columns["seeds"] = [*map(_seeds, scores.conditions), *[NOTHING] * len(scores.references)]
+    padding = [NOTHING] * len(scores.references)
+    columns.update({name: [*cells, *padding] for name, cells in _own_columns(scores).items()})
     notes = ["Mean score of the last agent and standard deviation over all games of all seeds."]
-    notes += _budget_note(scores) if with_paper else []
+    if scores.conditions:
+        notes.append("The average is of normalised scores: 0 is random play, 1 a DQN trained on that task alone.")
     return Grid("Scores", tuple(columns), list(zip(*columns.values(), strict=True)), notes)
 
 
-def paper_grid(scores: SequenceScores) -> Grid | None:
-    """What the paper prints for the same conditions and tasks; None where it prints nothing."""
-    known = [any(line) for line in _published(scores)]
-    if not any(known):
-        return None
-    labels = [row.name for row in scores.conditions] + [row.label for row in scores.references]
-    columns = [labels, *(_paper_column(scores, j) for j in range(len(scores.tasks)))]
-    rows = [row for row, has in zip(zip(*columns, strict=True), known, strict=True) if has]
-    return Grid("The paper's scores", ("condition", *scores.titles), rows, _budget_note(scores))
-
-
-def _budget_note(scores: SequenceScores) -> list[str]:
-    share = scores.share_of_budget
-    if share >= 1 or not any(map(any, _published(scores))):
-        return []
-    text = f"run at a fraction of the budget, not comparable ({share:.3g} of the paper's frames)"
-    return [f"The paper's numbers: {text}."]
-
-
-def _paper_column(scores: SequenceScores, task: int) -> list[str]:
-    return [score(*cell, 0) if (cell := line[task]) else NOTHING for line in _published(scores)]
-
-
-def _moments(games: np.ndarray) -> tuple[float, float]:
-    return (float(games.mean()), float(games.std())) if len(games) else (float("nan"), float("nan"))
-
-
-def _published(scores: SequenceScores) -> list[tuple[Score | None, ...]]:
-    """The paper's scores for every row of the table."""
-    nothing = (None,) * len(scores.tasks)
-    return [condition.published or nothing for condition in scores.conditions] + [
-        reference.published for reference in scores.references
-    ]
-
-
-def _memory_columns(scores: SequenceScores, with_paper: bool) -> dict[str, list[str]]:
+def _own_columns(scores: SequenceScores) -> dict[str, list[str]]:
+    """What only conditions have, and references do not."""
     if not scores.conditions:
         return {}
-    ours = [condition.memory_bytes for condition in scores.conditions]
-    theirs = [condition.published_bytes or float("nan") for condition in scores.conditions] if with_paper else []
-    name, size, decimals = memory_unit([*ours, *theirs])
-    padding = [NOTHING] * len(scores.references)
-    columns = {f"memory ({name})": [*(number(value / size, decimals) for value in ours), *padding]}
-    if not all(map(math.isnan, theirs)):
-        columns["memory, paper"] = [*(number(value / size, decimals) for value in theirs), *padding]
-    return columns
+    sizes = [condition.memory_bytes for condition in scores.conditions]
+    name, size, decimals = memory_unit(sizes)
+    return {
+        f"memory ({name})": [number(value / size, decimals) for value in sizes],
+        "average": [_mean(condition.metric("average")) for condition in scores.conditions],
+        "seeds": [_seeds(condition) for condition in scores.conditions],
+    }
+
+
+def moments(games: np.ndarray) -> tuple[float, float]:
+    return (float(games.mean()), float(games.std())) if len(games) else (float("nan"), float("nan"))
 
 
 def _seeds(condition: ConditionScores) -> str:
@@ -121,31 +95,30 @@ def _seeds(condition: ConditionScores) -> str:
 
 def metric_grid(scores: SequenceScores) -> Grid:
     """Normalised scores, and what they say about learning and forgetting."""
-    others = ("forgetting", "backward transfer", "forward transfer")
     several = any(len(condition.metric("average")) > 1 for condition in scores.conditions)
-    interval = ("95 % interval",) if several else ()
     rows = [
         (
             condition.name,
             *map(number, condition.normalised),
-            _mean(condition.metric("average")),
-            *(_interval(condition.metric("average")) for _ in interval),
-            *(_mean(condition.metric(name)) for name in others),
+            *(_with_interval(condition.metric(name)) for name in METRICS),
         )
         for condition in scores.conditions
     ]
-    notes = ["0 is random play, 1 is a DQN trained on that task alone; means over seeds."]
-    notes += ["The interval of the average is a bootstrap over seeds."] if several else []
-    return Grid("Normalised scores", ("condition", *scores.titles, "average", *interval, *others), rows, notes)
+    notes = ["Normalised: 0 is random play, 1 is a DQN trained on that task alone; means over seeds."]
+    notes += ["In brackets, 95 % intervals: a bootstrap over seeds."] if several else []
+    header = ("condition", *scores.titles, *METRICS)
+    return Grid("Learning and forgetting", header, rows, notes, "forgetting")
 
 
 def _mean(values: Sequence[float]) -> str:
     return number(float(np.mean(values))) if len(values) else NOTHING
 
 
-def _interval(values: Sequence[float]) -> str:
+def _with_interval(values: Sequence[float]) -> str:
     """With one seed there is nothing to resample, so no interval is shown."""
-    return " to ".join(map(number, bootstrap_interval(values))) if len(values) > 1 else NOTHING
+    return (
+        f"{_mean(values)} [{', '.join(map(number, bootstrap_interval(values)))}]" if len(values) > 1 else _mean(values)
+    )
 
 
 def matrix_grid(condition: ConditionScores, titles: Sequence[str]) -> Grid:

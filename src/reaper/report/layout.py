@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from string import Template
 
 from reaper.report.theme import DARK, LIGHT
@@ -14,12 +15,14 @@ _STYLE = Template("""
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink);
   font: 17px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main { max-width: 49rem; margin: 0 auto; padding: 3.5rem 1.25rem 5rem; }
+main { max-width: 60rem; margin: 0 auto; padding: 3.5rem 1.25rem 5rem; }
 h1 { font-size: clamp(1.55rem, 4.5vw, 2.3rem); line-height: 1.25; font-weight: 650; margin: 0 0 .6rem;
   letter-spacing: -.01em; text-wrap: balance; }
 h2 { font-size: 1.45rem; line-height: 1.3; margin: 3.5rem 0 .8rem; }
 h3 { font-size: 1.05rem; margin: 2.2rem 0 .5rem; }
 p { margin: .7rem 0; }
+p, figcaption, .cautions { max-width: 46rem; }
+.chart { display: block; max-width: 52rem; }
 .subtitle { color: var(--muted); margin: 0 0 1.6rem; }
 .note, figcaption { color: var(--muted); font-size: .88rem; line-height: 1.5; }
 figure { margin: 2.2rem 0; }
@@ -28,21 +31,46 @@ figcaption { margin-top: .6rem; }
 .cautions { margin: 1rem 0; padding: .7rem 1rem .7rem 2rem; border-left: 3px solid var(--muted);
   background: var(--faint); border-radius: 0 6px 6px 0; font-size: .92rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }
+h4 { font-size: .95rem; margin: 0 0 .4rem; }
+video { display: block; width: 100%; height: auto; }
+.pixels { image-rendering: pixelated; }
+.states { display: grid; grid-template-columns: 5rem 1fr 1fr; gap: 0 1rem; align-items: center; margin: .35rem 0; }
+.states span:empty { display: none; }
+.states b, .pair b { font-size: .86rem; font-weight: 600; line-height: 1.3; }
+.states > span { font-size: .86rem; color: var(--muted); }
+.pairs { margin-top: 1.1rem; padding-top: .9rem; border-top: 1px solid var(--faint); }
+.pair { display: grid; grid-template-columns: 5rem 1fr; gap: 0 1rem; align-items: center; margin: .35rem 0; }
+.films { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.6rem; }
+.film { margin: .6rem 0 0; min-width: 0; }
+.screen { display: grid; grid-template-columns: 1.3rem 1fr; gap: .25rem; }
+.screen .after { grid-column: 2; display: grid; grid-template-columns: repeat(var(--count), 1fr); }
+.screen .on { display: grid; grid-template-rows: repeat(var(--count), 1fr); }
+.screen .after, .screen .on { font-size: .76rem; line-height: 1.2; text-align: center; color: var(--muted);
+  overflow: hidden; }
+.screen .on b { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: 600; overflow: hidden; }
+.screen video, .screen img { border-radius: 4px; }
+table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums;
+  width: 100%; }
 th, td { padding: .42rem .55rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
 th:first-child { text-align: left; padding-left: 0; }
 td:last-child, th:last-child { padding-right: .2rem; }
 thead th { color: var(--muted); font-weight: 500; white-space: normal; vertical-align: bottom;
   border-bottom: 1px solid var(--muted); }
 tbody th { font-weight: 600; }
+.words, thead .words { white-space: normal; min-width: 9rem; line-height: 1.35; text-align: left; }
+.wide th:first-child { position: sticky; left: 0; background: var(--ground); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 1rem 0; font-size: .92rem; }
 dt { font-weight: 600; }
 dd { margin: 0; color: var(--muted); overflow-wrap: anywhere; }
 details { margin: 1.5rem 0; padding: .8rem 1.1rem; border: 1px solid var(--faint); border-radius: 8px; }
+details + details { margin-top: -.7rem; }
 summary { cursor: pointer; font-weight: 600; }
 @media (max-width: 520px) {
   main { padding: 2rem 1rem 3rem; } body { font-size: 16px; }
-  dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
+  dl { gap: .25rem .8rem; }
+  .chart { min-width: 34rem; }
+  .states { grid-template-columns: 1fr 1fr; gap: .2rem .6rem; } .states b, .pair b { grid-column: 1 / -1; }
+  .states b:empty { display: none; } .pair { grid-template-columns: 1fr; } }
 @media print { details { border: none; padding: 0; } }
 """)
 
@@ -68,6 +96,11 @@ there after the last task. <em>Forgetting</em> is how far a task has fallen from
 how it has changed since it was learnt; <em>forward transfer</em> how well it was played before it was learnt.
 <em>Memory</em> is all that is handed from one task to the next: the network, and what the condition remembers by.</p>
 """
+
+
+def prose(text: str) -> str:
+    """Escaped, with a number never parted from its per cent sign."""
+    return escape(text).replace(" %", "&nbsp;%")
 
 
 def page(headline: str, subtitle: str, conditions: str, sections: str, making: str) -> str:

@@ -9,9 +9,23 @@ from reaper.report.grids import Grid
 from reaper.report.scores import rank_of
 from reaper.results import RunResult, stages_of
 from reaper.scales import PAPER, differences, from_dict
-from reaper.store import Store
+from reaper.store import Artefact, Store
 
-_NOT_A_MACHINE = ("seconds", "finished")
+# What a record says of the machine that may be shown to anyone: no name of it, its user or its folders.
+_MACHINE = ("device", "processor", "threads", "torch", "version")
+_LABELS = {"version": "reaper, while it ran"}
+
+# Where results may differ from the paper's for another reason than settings; docs/deviations.md tells each in full.
+DEVIATIONS = (
+    ("A frame is an observed frame", "one agent step, four emulator frames; every budget counts these"),
+    ("Many games at once", "budgets and ratios stay per observed frame"),
+    ("RMSProp", "TensorFlow's, with epsilon inside the square root; weights drawn from a cut-off normal distribution"),
+    ("GAN", "SAME padding; 200,000 alternating steps are 100,000 of each network"),
+    ("The first task's replay", "played anew by the finished teacher, so that no replay is handed on"),
+    ("Best weights", "windows do not overlap; short-term by score, long-term by loss"),
+    ("Seams", "all games start anew at every evaluation"),
+    ("`fraction`", "scales durations, and no capacity, ratio or learning rate"),
+)
 
 
 @dataclass(frozen=True)
@@ -24,10 +38,12 @@ class Making:
     seeds: tuple[int, ...]
     stages_done: int
     stages: int
+    seconds: float  # of all stages together
     machines: dict[str, list[str]]  # device, processor, torch ... -> the values that occur
     time: Grid
     settings: Grid
     own_settings: Grid | None  # of conditions that differ from the rest
+    every_stage: Grid
 
     @property
     def finished(self) -> bool:
@@ -43,21 +59,28 @@ class Making:
             ("fraction of the budget", f"{self.fraction:g}"),
             ("seeds", ", ".join(map(str, self.seeds))),
             ("stages", f"{done} {self.stages} finished"),
-            *((name, ", ".join(values)) for name, values in self.machines.items()),
+            *((_LABELS.get(name, name), ", ".join(values)) for name, values in self.machines.items()),
+            ("time", f"{duration(self.seconds)} of work" if self.seconds else "none yet"),
         ]
+
+    @property
+    def grids(self) -> list[Grid]:
+        """Those that have anything in them."""
+        grids = (self.time, self.settings, self.own_settings, deviation_grid())
+        return [grid for grid in grids if grid and grid.rows]
 
 
 def read_making(store: Store, results: list[RunResult]) -> Making:
     common = store.common
     digests = {digest: None for result in results for digest in _digests(result)}
     done = [store.stage(digest) for digest in digests if store.has(digest)]
+    made = [artefact.made() for artefact in done]
     machines: dict[str, set[str]] = {}
     seconds: dict[str, list[float]] = {}
-    for artefact in done:
-        made = artefact.made()
-        seconds.setdefault(artefact.manifest["kind"], []).append(made.get("seconds", 0.0))
-        for name in made.keys() - set(_NOT_A_MACHINE):
-            machines.setdefault(name, set()).add(str(made[name]))
+    for artefact, record in zip(done, made, strict=True):
+        seconds.setdefault(artefact.manifest["kind"], []).append(record.get("seconds", 0.0))
+        for name in record.keys() & set(_MACHINE):
+            machines.setdefault(name, set()).add(str(record[name]))
     return Making(
         common.get("version", "unknown"),
         common["scale"],
@@ -65,10 +88,12 @@ def read_making(store: Store, results: list[RunResult]) -> Making:
         tuple(sorted({result.seed for result in results})),
         len(done),
         len(digests),
+        sum(sum(values) for values in seconds.values()),
         {name: sorted(values) for name, values in sorted(machines.items())},
         _time_grid(seconds),
         _settings_grid(common["settings"]),
         _own_settings_grid(common["settings"], results),
+        _stage_grid(done, made),
     )
 
 
@@ -98,10 +123,26 @@ def _time_grid(seconds: dict[str, list[float]]) -> Grid:
     return Grid("Wall time", ("kind of stage", "stages", "time", "time a stage"), rows, notes)
 
 
+def _stage_grid(done: list[Artefact], made: list[dict[str, Any]]) -> Grid:
+    """Every stage by itself: for the files, since it would be the longest table of the page."""
+    rows = [
+        (str(artefact.manifest.get("title", "")), artefact.manifest["kind"], f"{record.get('seconds', 0.0):.1f}")
+        for artefact, record in zip(done, made, strict=True)
+    ]
+    return Grid("Wall time of every stage", ("stage", "kind", "seconds"), rows, name="stages")
+
+
+def deviation_grid() -> Grid:
+    notes = ["docs/deviations.md, in the source, tells all of them, and what was tried."]
+    return Grid(
+        "Where the code departs from the paper", ("departure", "in short"), list(DEVIATIONS), notes, "deviations"
+    )
+
+
 def _settings_grid(settings: dict[str, Any]) -> Grid:
     changed = differences(from_dict(settings), PAPER)
     rows = [(_flag(name), _plain(here), _plain(paper)) for name, (here, paper) in changed.items()]
-    return Grid("Settings that differ from the paper's", ("setting", "here", "paper"), rows)
+    return Grid("Settings that differ from the paper's", ("setting", "here", "paper"), rows, name="settings")
 
 
 def _own_settings_grid(settings: dict[str, Any], results: list[RunResult]) -> Grid | None:

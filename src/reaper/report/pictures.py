@@ -1,77 +1,118 @@
-"""Dreams: what the generators in a long-term memory make up, beside what the agent really saw."""
+"""Dreams to look at: real and generated states side by side, moving in the page and standing still in the files."""
 
 from __future__ import annotations
 
+import io
+from html import escape
+
 import matplotlib as mpl
 import numpy as np
-import torch
 from matplotlib.figure import Figure
+from PIL import Image
 
-from reaper.errors import DamagedArtefact
-from reaper.report.scores import ConditionScores
-from reaper.report.theme import DOTS, LIGHT, Theme, as_png, drawing, new_figure, remove_frame
-from reaper.store import Store
+from reaper.report.dreams import SHOWN, Dreams
+from reaper.report.grids import Grid
+from reaper.report.illustrations import data_uri
+from reaper.report.theme import DOTS, LIGHT, Theme, new_figure, remove_frame
 
-Frames = dict[str, np.ndarray]  # label -> (count, size, size), uint8
-
-
-def read_pictures(store: Store, condition: ConditionScores) -> tuple[int, Frames, Frames]:
-    """The first seed that has any dreams, its real frames of each task and its dreamt ones after each task."""
-    for run in condition.runs:
-        dreamt = {
-            f"Dreamt after learning {title}": frames
-            for title, digest in zip(run.titles, run.stages["memories"], strict=True)
-            if (frames := _last_frames(store, digest, "dreamt")) is not None
-        }
-        real = {
-            f"{title}, real": frames
-            for title, digest in zip(run.titles, run.stages["teachers"], strict=True)
-            if (frames := _last_frames(store, digest, "real")) is not None
-        }
-        if dreamt:
-            return run.seed, real, dreamt
-    return 0, {}, {}
+PAUSE = 350  # milliseconds a frame of a state is shown
+SHARP = 42  # frames of at most so many pixels are always enlarged, and keep their edges
 
 
-def _last_frames(store: Store, digest: str, name: str) -> np.ndarray | None:
-    """The newest frame of every state."""
-    if not (store.has(digest) and store.stage(digest).has("pictures.safetensors")):
-        return None
-    states = store.stage(digest).tensors("pictures").get(name)
-    if states is not None and (states.ndim != 4 or states.dtype != torch.uint8 or 0 in states.shape):
-        raise DamagedArtefact(store.path_of(digest) / "pictures.safetensors", "holds no pictures")
-    return None if states is None else states[:, -1].numpy()
+def share_grid(dreams: Dreams) -> Grid:
+    """Whose states the generators dream of."""
+    rows = [
+        (f"after {stage}", *(f"{share * 100:.0f} %" for share in shares))
+        for stage, shares in zip(dreams.stages, dreams.shares, strict=True)
+    ]
+    notes = [
+        "Each dream counts for the task it looks most like, by a linear classifier that is right on "
+        f"{dreams.accuracy * 100:.1f} % of real states it was not trained on."
+    ]
+    title = f"Share of each task among the dreams of {dreams.condition}"
+    return Grid(title, ("generator", *dreams.titles), rows, notes, f"dreams-{dreams.condition}")
 
 
-def dreams(
-    real: dict[str, np.ndarray], dreamt: dict[str, np.ndarray], theme: Theme = LIGHT, columns: int | None = None
-) -> bytes | None:
-    """Real frames, a row for each task, above dreamt ones, a block for each memory; label -> (count, size, size)."""
-    blocks = [*((label, frames, 1) for label, frames in real.items()), *((k, v, 2) for k, v in dreamt.items())]
-    if not blocks:
-        return None
-    size = blocks[0][1].shape[-1]
-    columns = columns or (16 if size <= 32 else 8)
-    mosaics = [(label, mosaic(frames, rows, columns)) for label, frames, rows in blocks]
-    with drawing(theme):
-        return as_png(_stacked(mosaics, columns, size, theme))
+def caption(dreams: Dreams) -> str:
+    parts = [
+        f"What {dreams.condition} remembers by (seed {dreams.seed}): states that its last generator makes up stand in "
+        "for experience that was thrown away. The frames of a state play in a loop. Dreams need not look right: "
+        "rehearsing them only has to keep the old answers in place.",
+        "Were a dream a copy, it would equal the real state under it. The median dream differs from its nearest real "
+        f"state by {dreams.distance:.1f} of 255 grey levels (root mean square), a real state of another game by "
+        f"{dreams.real_distance:.1f}.",
+    ]
+    return " ".join([*parts, *dreams.remarks])
 
 
-def mosaic(frames: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Frames side by side with a pixel between them, NaN where there is no frame: (rows x (size + 1), ...)."""
+def animation(states: np.ndarray) -> bytes:
+    """States side by side at their own size, all their frames in a loop: an animated PNG, exact and smallest."""
+    pictures = [_strip(states[:, place]) for place in range(states.shape[1])]
+    buffer = io.BytesIO()
+    options = {"save_all": True, "append_images": pictures[1:], "duration": PAUSE, "loop": 0, "optimize": True}
+    pictures[0].save(buffer, format="PNG", **options)
+    return buffer.getvalue()
+
+
+def _strip(frames: np.ndarray) -> Image.Image:
+    """Frames side by side; what lies between them is see-through, since the page may be light or dark."""
+    picture = mosaic(frames, 1, len(frames), gap=max(1, frames.shape[-1] // 28))
+    shades = np.stack([np.nan_to_num(picture), np.where(np.isnan(picture), 0, 255)], axis=-1)
+    return Image.fromarray(shades.astype(np.uint8), mode="LA")
+
+
+def mosaic(frames: np.ndarray, rows: int, columns: int, gap: int = 1) -> np.ndarray:
+    """Frames side by side with a gap between them, NaN where there is no frame: (rows x (size + gap) - gap, ...)."""
     size = frames.shape[-1]
-    picture = np.full((rows * (size + 1) - 1, columns * (size + 1) - 1), np.nan)
+    step = size + gap
+    picture = np.full((rows * step - gap, columns * step - gap), np.nan)
     for place, frame in enumerate(frames[: rows * columns]):
-        top, left = (place // columns) * (size + 1), (place % columns) * (size + 1)
+        top, left = (place // columns) * step, (place % columns) * step
         picture[top : top + size, left : left + size] = frame
     return picture
 
 
-def _stacked(mosaics: list[tuple[str, np.ndarray]], columns: int, size: int, theme: Theme) -> Figure:
+def for_page(dreams: Dreams) -> str:
+    """A row a task, real states and dreams; then the dreams closest to a real state above those states."""
+    rows = [_row("", "<span>real</span>", "<span>dreamt</span>")]
+    for title, real, dreamt in zip(dreams.titles, dreams.real, dreams.dreamt, strict=True):
+        rows.append(_row(title, _image(real, f"{title}, real"), _image(dreamt, f"{title}, dreamt")))
+    pairs = (("Closest dreams", dreams.closest), ("Nearest real", dreams.neighbours))
+    close = "".join(f'<div class="pair"><b>{name}</b>{_image(states, name)}</div>' for name, states in pairs)
+    about = f"<figcaption>{escape(caption(dreams))}</figcaption>"
+    return f'<figure class="dreams">{"".join(rows)}<div class="pairs">{close}</div>{about}</figure>'
+
+
+def _row(title: str, left: str, right: str) -> str:
+    return f'<div class="states"><b>{escape(title)}</b>{left}{right}</div>'
+
+
+def _image(states: np.ndarray, text: str) -> str:
+    if not len(states):
+        return '<span class="note">none</span>'
+    width = f"width:{100 * len(states) / SHOWN:g}%"  # a few are not larger than many
+    look = ' class="pixels"' if states.shape[-1] <= SHARP else ""
+    source = data_uri("image/png", animation(states))
+    return f'<span><img{look} style="{width}" src="{source}" alt="{escape(text)}"></span>'
+
+
+def still(dreams: Dreams, theme: Theme = LIGHT) -> Figure:
+    """The same without motion: the newest frame of every state."""
+    strips = []
+    for title, real, dreamt in zip(dreams.titles, dreams.real, dreams.dreamt, strict=True):
+        strips += [(f"{title}, real", real), (f"{title}, dreamt", dreamt)]
+    strips += [("Dreams closest to a real state", dreams.closest), ("and those real states", dreams.neighbours)]
+    columns = max(len(states) for _, states in strips)
+    mosaics = [(label, mosaic(states[:, -1], 1, columns)) for label, states in strips if len(states)]
+    return _stacked(mosaics, theme)
+
+
+def _stacked(mosaics: list[tuple[str, np.ndarray]], theme: Theme) -> Figure:
     """Mosaics under one another, every pixel of a frame enlarged to the same whole number of pixels."""
-    scale = max(1, 1300 // (columns * (size + 1)))
+    columns = mosaics[0][1].shape[1]
+    scale = max(1, 1300 // columns)
     label, gap = 46, 22
-    width = mosaics[0][1].shape[1] * scale
+    width = columns * scale
     height = sum(picture.shape[0] * scale + label + gap for _, picture in mosaics)
     figure = new_figure(width / DOTS, height / DOTS)
     colours = mpl.colormaps["gray"].with_extremes(bad=theme.ground)

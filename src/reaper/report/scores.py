@@ -11,6 +11,7 @@ import numpy as np
 from reaper import metrics
 from reaper.conditions import CONDITIONS
 from reaper.paper.results import SCORES, SINGLE, Score, published_scores
+from reaper.paper.settings import Settings
 from reaper.results import RunResult
 from reaper.scales import PAPER
 from reaper.store import known_tasks
@@ -71,7 +72,8 @@ class ConditionScores:
     @property
     def memory_bytes(self) -> float:
         """The size of the last long-term memory."""
-        return float(np.mean([run.memory_bytes[-1] for run in self.complete])) if self.complete else float("nan")
+        sizes = [size for run in self.complete if (size := run.memory_bytes[-1]) is not None]
+        return float(np.mean(sizes)) if sizes else float("nan")
 
     @cached_property
     def raw_matrix(self) -> np.ndarray:
@@ -119,11 +121,8 @@ class SequenceScores:
 
     @property
     def share_of_budget(self) -> float:
-        """Of the frames the paper trains with: what makes a score comparable to the paper's, or not."""
-        settings = self.runs[0].settings
-        trained = settings.short_term.observed_frames, settings.long_term.observed_frames
-        paper = PAPER.short_term.observed_frames, PAPER.long_term.observed_frames
-        return min(ours / theirs for ours, theirs in zip(trained, paper, strict=True))
+        """Of what the paper trains with: what makes a score comparable to the paper's, or not."""
+        return min(_budget_share(run.settings) for run in self.runs)
 
     @property
     def hardly_learnt(self) -> tuple[str, ...]:
@@ -146,6 +145,15 @@ class SequenceScores:
         return tuple(
             task for task, games in zip(self.tasks[:known], self.references[0].games, strict=False) if not len(games)
         )
+
+
+def _budget_share(settings: Settings) -> float:
+    """The smallest share of the paper's short-term frames, long-term frames and GAN steps."""
+
+    def budget(of: Settings) -> tuple[int, ...]:
+        return of.short_term.observed_frames, of.long_term.observed_frames, of.generator.steps
+
+    return min(ours / theirs for ours, theirs in zip(budget(settings), budget(PAPER), strict=True))
 
 
 def _within_chance(single: np.ndarray, random: np.ndarray) -> bool:

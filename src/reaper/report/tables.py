@@ -1,7 +1,10 @@
-"""The score tables for a terminal, a Markdown page and an HTML page."""
+"""Grids of text for a terminal, an HTML page, a Markdown page, LaTeX and CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -9,8 +12,10 @@ from rich import box
 from rich.markup import escape as plain
 from rich.table import Table
 
+from reaper.report.comparison import paper_grid
 from reaper.report.findings import cautions, headline, listed, standing
-from reaper.report.grids import Grid, matrix_grid, metric_grid, paper_grid, score_grid
+from reaper.report.grids import Grid, matrix_grid, metric_grid, score_grid
+from reaper.report.layout import prose
 from reaper.report.making import Making, read_making
 from reaper.report.scores import SequenceScores, gather_scores
 from reaper.results import RunResult, read_results
@@ -23,11 +28,14 @@ def names_of(sequences: Sequence[SequenceScores]) -> list[str]:
 
 
 def grids_of(scores: SequenceScores) -> list[Grid]:
-    """Scores, and where anything learns in sequence, what is made of them."""
-    return [score_grid(scores, with_paper=True), *([metric_grid(scores)] if scores.conditions else [])]
+    """Scores, the paper's, and where anything learns in sequence, what is made of them."""
+    grids = [score_grid(scores), paper_grid(scores), metric_grid(scores) if scores.conditions else None]
+    return [grid for grid in grids if grid]
 
 
 # -- terminal
+
+TERMINAL_WIDTH = 80
 
 
 def for_terminal(results: Iterable[RunResult]) -> list[Table]:
@@ -35,13 +43,35 @@ def for_terminal(results: Iterable[RunResult]) -> list[Table]:
     sequences = gather_scores(results)
     tables = []
     for scores in sequences:
-        published = paper_grid(scores)  # under our scores, not beside them: a terminal is narrow
-        grids = [score_grid(scores, with_paper=False), *([published] if published else []), *grids_of(scores)[1:]]
+        grids = [part for grid in grids_of(scores) for part in _narrow(grid)]
         notes = [*(note for grid in grids for note in grid.notes), *cautions(scores, names_of(sequences))]
         for grid in grids:
             last = grid is grids[-1]
             tables.append(_terminal_table(grid, f"{scores.sequence}: {grid.title.lower()}", notes if last else []))
     return tables
+
+
+def _width(grid: Grid, place: int) -> int:
+    """Of a column: headers may wrap between words, cells may not."""
+    return max(map(len, [row[place] for row in grid.rows] + grid.header[place].split()))
+
+
+def _narrow(grid: Grid) -> list[Grid]:
+    """The grid as it is, or its columns in as many grids as a terminal needs, all but the last without the notes."""
+    chunks: list[list[int]] = [[]]
+    for place in range(1, len(grid.header)):
+        if chunks[-1] and sum(_width(grid, p) + 2 for p in (0, *chunks[-1], place)) >= TERMINAL_WIDTH:
+            chunks.append([])
+        chunks[-1].append(place)
+    return [
+        Grid(
+            grid.title,
+            tuple(grid.header[p] for p in (0, *chunk)),
+            [tuple(row[p] for p in (0, *chunk)) for row in grid.rows],
+            grid.notes if chunk is chunks[-1] else [],
+        )
+        for chunk in chunks
+    ]
 
 
 def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
@@ -53,8 +83,7 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
         padding=(0, 1, 0, 0),
     )
     for place, name in enumerate(grid.header):
-        words = [row[place] for row in grid.rows] + name.split()  # headers may wrap between words, cells may not
-        table.add_column(plain(name), justify="right" if place else "left", min_width=max(map(len, words)))
+        table.add_column(plain(name), justify="right" if place else "left", width=_width(grid, place))
     for row in grid.rows:
         table.add_row(*map(plain, row))
     return table
@@ -62,18 +91,26 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
 
 # -- HTML
 
+LONGEST_NUMBER = 22  # characters of a score with its interval
 
-def for_html(grid: Grid) -> str:
-    """A table that scrolls by itself where the screen is too narrow for it."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.header)
-    body = "\n".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in grid.rows
-    )
-    notes = f'<p class="note">{escape(" ".join(grid.notes))}</p>' if grid.notes else ""
+
+def for_html(grid: Grid, level: int = 3) -> str:
+    """A table that scrolls by itself where the screen is too narrow for it; `level` is its heading's, 0 for none."""
+    columns = zip(*grid.rows, strict=True) if grid.rows else ([name] for name in grid.header)
+    wordy = [max(map(len, cells)) > LONGEST_NUMBER for cells in columns]
+    kinds = ["", *(' class="words"' if wraps else "" for wraps in wordy[1:])]  # numbers never wrap
+    head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(grid.header, kinds, strict=True))
+    body = "\n".join(_row(row, kinds) for row in grid.rows)
+    notes = f'<p class="note">{prose(" ".join(grid.notes))}</p>' if grid.notes else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
     region = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(grid.title)}">{table}</div>'
-    return f"<h3>{escape(grid.title)}</h3>\n{region}\n{notes}"
+    heading = f"<h{level}>{escape(grid.title)}</h{level}>" if level else ""
+    return f"{heading}\n{region}\n{notes}"
+
+
+def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
+    values = [f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(cells[1:], kinds[1:], strict=True)]
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{"".join(values)}</tr>'
 
 
 # -- Markdown
@@ -109,9 +146,8 @@ def _sequence_in_markdown(scores: SequenceScores, names: Sequence[str]) -> list[
 
 def _making_in_markdown(making: Making) -> list[str]:
     parts = ["## How it was made", "\n".join(f"- {name}: {text}" for name, text in making.facts)]
-    for grid in (making.time, making.settings, making.own_settings):
-        if grid and grid.rows:
-            parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+    for grid in making.grids:
+        parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
     return parts
 
 
@@ -121,3 +157,47 @@ def _markdown_table(grid: Grid) -> str:
 
     ruler = line(["---", *["---:"] * (len(grid.header) - 1)])
     return "\n".join([line(grid.header), ruler, *map(line, grid.rows)])
+
+
+# -- files for a paper
+
+
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"}
+_LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {"±": r"$\pm$", "–": "--", "→": r"$\rightarrow$", "›": r"$>$", "‹": r"$<$"}
+
+
+def in_latex(text: str) -> str:
+    """Plain text for LaTeX, with proper minus signs before numbers."""
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped)
+
+
+def for_latex(grid: Grid) -> str:
+    """A table environment; needs the booktabs package."""
+
+    def line(cells: Iterable[str]) -> str:
+        return f"{' & '.join(map(in_latex, cells))} \\\\"
+
+    body = "\n".join(map(line, grid.rows))
+    caption = in_latex(" ".join([f"{grid.title}.", *grid.notes]))
+    return f"""% Needs \\usepackage{{booktabs}}.
+\\begin{{table}}
+\\centering
+\\caption{{{caption}}}
+\\begin{{tabular}}{{l{"r" * (len(grid.header) - 1)}}}
+\\toprule
+{line(grid.header)}
+\\midrule
+{body}
+\\bottomrule
+\\end{{tabular}}
+\\end{{table}}
+"""
+
+
+def for_csv(grid: Grid) -> str:
+    """The cells as they are printed; `reaper results` has every number in full."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([grid.header, *grid.rows])
+    return text.getvalue()

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from reaper.conditions import CONDITIONS
+from reaper.conditions import CONDITIONS, MAIN
 from reaper.report.scores import rank_of
 
 WIDTH = 6.2  # inches; with the text below it stays legible on a phone
@@ -31,18 +31,19 @@ class Theme:
     colours: tuple[str, ...]
 
 
-# The palette of Okabe and Ito, in an order that puts the first three conditions furthest apart, and two more.
+# After the palette of Okabe and Ito, in an order that puts the first three conditions furthest apart. The rest were
+# moved until all ten differ for every kind of colour-blind reader; tests/unit/test_theme.py looks at them so.
 LIGHT = Theme(
     "#ffffff", "#22262b", "#6a727c", "#e6e8eb",
-    ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#b8860b", "#56b4e9", "#7b4fa3", "#8c2d4f", "#5f6b1f"),
+    ("#d55e00", "#009e73", "#0072b2", "#cc9cc0", "#e49c00", "#84a8f0", "#48246c", "#540024", "#6c6030", "#48546c"),
 )  # fmt: skip
 DARK = Theme(
     "#1b1e22", "#e3e6ea", "#9aa3ad", "#33383e",
-    ("#f2854a", "#35c79b", "#58abe8", "#e39dc6", "#e0b840", "#9bd3f5", "#b491dc", "#d9708f", "#b3bf62"),
+    ("#f2854a", "#35c79b", "#58abe8", "#d8c0f0", "#fcb418", "#c0d8d8", "#9c60a8", "#9c4860", "#f0d884", "#849ca8"),
 )  # fmt: skip
 
 _LINES: tuple[Any, ...] = ((0, (5, 2)), (0, (1, 1.2)), "solid", (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-_MARKERS = ("v", "s", "o", "^", "D", "P", "X", "<", ">")
+_MARKERS = ("v", "s", "o", "^", "D", "P", "X", "<", ">", "p", "*")
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,20 @@ class Style:
     line: Any
     marker: str
 
+    @property
+    def look(self) -> dict[str, Any]:
+        """As matplotlib's words."""
+        return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
+
 
 def style_of(condition: str, theme: Theme) -> Style:
-    """By its place in the table of conditions; no two of the paper's main table share a colour."""
+    """By its place in the table of conditions; no two of the paper's main table share a colour, nor line and marker."""
     place, name = rank_of(condition)
     if place == len(CONDITIONS):
         place += sum(name.encode())
+    colour = place if place < len(MAIN) else place - len(MAIN)
     return Style(
-        theme.colours[place % len(theme.colours)], _LINES[place % len(_LINES)], _MARKERS[place % len(_MARKERS)]
+        theme.colours[colour % len(theme.colours)], _LINES[place % len(_LINES)], _MARKERS[place % len(_MARKERS)]
     )
 
 
@@ -82,7 +89,7 @@ def drawing(theme: Theme) -> Iterator[None]:
         "ytick.color": theme.muted,
         "figure.facecolor": theme.ground,
         "legend.frameon": False,
-        "hatch.linewidth": 0.6,
+        "pdf.fonttype": 42,  # text in a PDF stays text
     }
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -101,6 +108,14 @@ def as_png(figure: Figure) -> bytes:
     """The same bytes for the same figure."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DOTS, facecolor=figure.get_facecolor(), metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def as_pdf(figure: Figure) -> bytes:
+    """For print; without the time of day, so that the same figure has the same bytes."""
+    buffer = io.BytesIO()
+    metadata: Any = {"CreationDate": None, "Creator": None, "Producer": None}
+    figure.savefig(buffer, format="pdf", facecolor=figure.get_facecolor(), metadata=metadata)
     return buffer.getvalue()
 
 

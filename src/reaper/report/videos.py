@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -38,19 +39,29 @@ def write_video(path: Path, game: Iterable[tuple[np.ndarray, float]], title: str
             pause = 1000 // FRAMES_PER_SECOND
             pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0, optimize=False)
         else:
-            _write_mp4(path, pictures)
+            write_mp4(path, pictures)
     return score
 
 
-def _write_mp4(path: Path, pictures: list[Image.Image]) -> None:
+def encoder() -> str | None:
+    """Which ffmpeg the `video` extra brings; None without it."""
     try:
         import imageio_ffmpeg
-    except ImportError:
-        raise UserError("MP4 videos need ffmpeg: pip install 'reaper-rl[video]' (or write a .gif)") from None
-    size = pictures[0].size
-    writer = imageio_ffmpeg.write_frames(
-        str(path), size, pix_fmt_in="gray", pix_fmt_out="yuv420p", fps=FRAMES_PER_SECOND, macro_block_size=8
-    )
+
+        return Path(imageio_ffmpeg.get_ffmpeg_exe()).name
+    except (ImportError, RuntimeError):
+        return None
+
+
+def write_mp4(path: Path, pictures: list[Image.Image]) -> None:
+    """H.264; both sides of the pictures must be even."""
+    if not encoder():
+        raise UserError("MP4 videos need ffmpeg: pip install 'reaper-rl[video]' (or write a .gif)")
+    import imageio_ffmpeg
+
+    options: Any = {"pix_fmt_in": "gray", "pix_fmt_out": "yuv420p", "fps": FRAMES_PER_SECOND, "macro_block_size": 2}
+    options |= {"quality": None, "output_params": ["-crf", "28", "-preset", "veryfast", "-movflags", "+faststart"]}
+    writer = imageio_ffmpeg.write_frames(str(path), pictures[0].size, **options)
     writer.send(None)
     for picture in pictures:
         writer.send(picture.tobytes())

@@ -1,0 +1,64 @@
+"""Figures on their way to the page and to the files beside it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+
+from matplotlib.figure import Figure
+
+from reaper.report.theme import DARK, LIGHT, Theme, as_pdf, as_png, drawing
+
+
+def data_uri(kind: str, content: bytes) -> str:
+    """A file inside the page."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+@dataclass(frozen=True)
+class Illustration:
+    """A figure in both themes, and for print."""
+
+    name: str  # of its files
+    caption: str
+    light: bytes  # PNG
+    dark: bytes  # PNG
+    pdf: bytes | None = None
+
+    @property
+    def html(self) -> str:
+        """On a narrow screen the picture scrolls by itself, so that what is written in it can be read."""
+        light, dark = (data_uri("image/png", png) for png in (self.light, self.dark))
+        return (
+            '<figure><div class="wide"><picture class="chart">'
+            f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+            f'<img src="{light}" alt="{escape(self.caption)}"></picture></div>'
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        )
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Name -> content, to be written beside the page."""
+        files = {f"{self.name}.png": self.light}
+        return {**files, f"{self.name}.pdf": self.pdf} if self.pdf else files
+
+
+def for_files(name: str, caption: str, draw: Callable[[Theme], Figure]) -> Illustration:
+    """A figure that is not in the page, so that it needs no dark theme."""
+    with drawing(LIGHT):
+        figure = draw(LIGHT)
+        png = as_png(figure)
+        return Illustration(name, caption, png, png, as_pdf(figure))
+
+
+def illustrate(name: str, caption: str, draw: Callable[[Theme], Figure | None]) -> list[Illustration]:
+    """The figure drawn in both themes, in a list; an empty one where there is nothing to draw."""
+    with drawing(LIGHT):
+        if (figure := draw(LIGHT)) is None:
+            return []
+        light, pdf = as_png(figure), as_pdf(figure)
+    with drawing(DARK):
+        figure = draw(DARK)
+        return [Illustration(name, caption, light, as_png(figure), pdf)] if figure else []

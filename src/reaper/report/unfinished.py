@@ -1,0 +1,74 @@
+"""Stages of a run that are not finished: which failed and why, which were begun, as far as the folder says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reaper.results import RunResult
+from reaper.store import STAGE_LISTS, Store
+from reaper.verify import TITLES
+
+ENDED = ("failed", "stopped", "lost")  # what a sign of life (OUT/live) may say of a stage that nobody runs any more
+LONGEST = 200  # characters of an error
+_PATH = re.compile(r"(?:[A-Za-z]:\\|(?<![\w./])/)[^\s:;,'\")]+")
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A stage that was begun and is not finished."""
+
+    title: str
+    state: str  # failed, stopped, lost, running or begun
+    error: str = ""
+
+    def __str__(self) -> str:
+        title = self.title[:1].upper() + self.title[1:]
+        return f"{title} {self.state}{f': {self.error}' if self.error else ''}"
+
+
+def without_paths(text: str) -> str:
+    """A line that may be shown anywhere: it does not say where on a machine anything lies."""
+    return _PATH.sub("(path)", " ".join(text.split()))[:LONGEST]
+
+
+def find_trouble(store: Store, runs: Iterable[RunResult]) -> list[Trouble]:
+    """Of every stage of these runs, once."""
+    titles = {digest: title for run in runs for digest, title in _stages(run) if not store.has(digest)}
+    begun = set(store.unfinished_stages())
+    found = []
+    for digest, title in titles.items():
+        state, error = _sign_of_life(store, digest)
+        if state or digest in begun:
+            found.append(Trouble(title, state or "begun", without_paths(error) if state in ENDED else ""))
+    return found
+
+
+def _stages(run: RunResult) -> Iterable[tuple[str, str]]:
+    """Digest and title of each stage."""
+    for role in STAGE_LISTS:
+        for task, digest in zip(run.titles, run.stages[role], strict=False):
+            yield digest, TITLES[role].format(task=task, seed=run.seed, condition=run.name)
+    if run.stages["random"]:
+        yield run.stages["random"], f"evaluation of random play (seed {run.seed})"
+
+
+def _sign_of_life(store: Store, digest: str) -> tuple[str, str]:
+    """A stage's state and error; nothing where there is no file that says so."""
+    try:
+        record = json.loads((store.folder / "live" / f"{digest}.json").read_bytes())
+        return str(record["state"]), str(record.get("error") or "")
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return "", ""
+
+
+def in_words(troubles: Iterable[Trouble]) -> list[str]:
+    """Failures one by one; what was only interrupted, counted."""
+    troubles = list(troubles)
+    failed = [str(trouble) for trouble in troubles if trouble.state in ("failed", "lost")]
+    counts = Counter(trouble.state for trouble in troubles if trouble.state not in ("failed", "lost"))
+    others = [f"{count} stage{'s' if count > 1 else ''} not finished ({state})" for state, count in counts.items()]
+    return [f"{text.rstrip('.')}." for text in (*failed, *others)]

@@ -1,0 +1,109 @@
+"""Stores made by hand, whose every score is known: for tests of whatever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from reaper import scales
+from reaper.conditions import CONDITIONS
+from reaper.stages import Stage
+from reaper.store import Store
+from reaper.study import Chain, build_chain
+from reaper.tasks.sequence import Sequence as TaskSequence
+from reaper.tasks.sequence import find_sequence
+from reaper.tasks.task import Task
+
+GAMES = 2
+# Lengths of their own, so that the arithmetic below does not change with the scale.
+SETTINGS = replace(
+    scales.ARCADE,
+    evaluation=replace(scales.ARCADE.evaluation, games=GAMES),
+    short_term=replace(scales.ARCADE.short_term, observed_frames=40_000),
+    long_term=replace(scales.ARCADE.long_term, observed_frames=40_000),
+)
+MACHINE = {"seconds": 60.0, "device": "cpu", "processor": "abacus", "torch": "9.9"}
+
+# Task 0 scores 0 at random and 10 alone, task 1 scores 0 and 100, task 2 scores -1 and 1.
+RANDOM, SINGLE = (0.0, 0.0, -1.0), (10.0, 100.0, 1.0)
+# After each task (rows) on each task (columns): a condition that forgets, and one that keeps 80 % and 60 %.
+FORGETS = [[10, 0, -1], [1, 100, -1], [0, 10, 1]]
+KEEPS = [[10, 0, -1], [9, 100, -1], [8, 60, 0.9]]
+
+Matrix = Sequence[Sequence[float]]
+
+
+def pair(mean: float) -> list[float]:
+    """Two games half a point either side of a mean: their deviation is 0.5."""
+    return [mean - 0.5, mean + 0.5]
+
+
+def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = None) -> None:
+    """Writes the stages of a run with these scores; `until` is how many tasks have been consolidated so far."""
+    names, last = chain.sequence.names, len(chain.sequence.names) if until is None else until
+    size = chain.settings.frames.size
+    store.write_run(chain.name, chain.record())
+
+    def write(stage: Stage, tensors: dict, documents: dict) -> None:
+        about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
+        store.write_stage(stage.digest, about, tensors, documents, MACHINE)
+
+    def row(task: str, mean: float, frames: int = 0) -> dict:
+        return {"task": task, "observed_frames": frames, "scores": pair(mean)}
+
+    for j, stage in enumerate(chain.teachers):
+        real = torch.full((64, 2, size, size), 40 * j, dtype=torch.uint8)
+        rows = [row(names[j], SINGLE[j] * share, int(40_000 * share)) for share in (0.5, 1.0)]
+        write(stage, {"pictures": {"real": real}}, {"rows": rows})
+    for j, stage in enumerate(chain.singles):
+        write(stage, {}, {"rows": [row(names[j], SINGLE[j])]})
+    assert chain.random
+    write(chain.random, {}, {"rows": [row(name, RANDOM[j]) for j, name in enumerate(names)]})
+    for k, stage in enumerate(chain.memories[:last]):
+        dreamt = torch.randint(0, 255, (96, 2, size, size), dtype=torch.uint8)
+        pictures = {"pictures": {"dreamt": dreamt}} if chain.condition.name == "RePR" else {}
+        rows = [row(names[j], matrix[k][j], 40_000) for j in range(k + 1)] if k else []
+        write(stage, pictures, {"rows": rows, "memory": {"tasks": list(names[: k + 1]), "bytes": 2_500_000 * (k + 1)}})
+    for k, stage in enumerate(chain.evaluations[:last]):
+        write(stage, {}, {"rows": [row(name, matrix[k][j]) for j, name in enumerate(names)]})
+
+
+Scores = dict[str, Matrix | None]  # None: nothing consolidated yet
+
+
+def make_store(
+    folder: Path,
+    conditions: Scores,
+    tasks: str | TaskSequence = "catch,dodge,shooter",
+    seeds: Sequence[int] = (0,),
+    until: Callable[[str, int], int | None] = lambda condition, seed: None,
+    fraction: float = 1.0,
+) -> Store:
+    common = {"version": "1.2.3", "scale": "arcade", "fraction": fraction, "settings": scales.as_dict(SETTINGS)}
+    store = Store.open_for(folder, common)
+    sequence = find_sequence(tasks) if isinstance(tasks, str) else tasks
+    for name, matrix in conditions.items():
+        for seed in seeds:
+            chain = build_chain(CONDITIONS[name], sequence, seed, SETTINGS)
+            write_chain(store, chain, matrix or [], until(name, seed) if matrix else 0)
+    store.close()
+    return store
+
+
+def atari_sequence() -> TaskSequence:
+    """The paper's games by name alone, so that no emulator is needed."""
+    names = {"ALE/RoadRunner-v5": "Road Runner", "ALE/Boxing-v5": "Boxing", "ALE/Jamesbond-v5": "James Bond"}
+
+    def never(games: int, size: int) -> object:
+        raise AssertionError("a report plays no games")
+
+    return TaskSequence("atari-3", tuple(Task(name, title, 18, never) for name, title in names.items()))  # type: ignore
+
+
+def row_of(markdown: str, heading: str, label: str) -> list[str]:
+    """The cells of a row in the first table under a heading."""
+    lines = markdown[markdown.index(heading) :].splitlines()
+    return next([cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith(f"| {label} |"))

@@ -1,0 +1,55 @@
+"""The page of each of the paper's experiments, from training to the browser, shrunk."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from browser import find_browser, look_at
+from conftest import TINY
+
+from reaper.experiments import EXPERIMENTS, plan_experiment
+from reaper.report import illustrations, theme
+from reaper.report.page import write_report
+from reaper.study import carry_out
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome, and none is installed"),
+]
+WIDTHS = (1280, 400)
+OPTIONS = {"device": "cpu", "workers": 1, "overrides": {**TINY, "evaluation.every": 200}}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> dict[str, Path]:
+    """The page as it is after each experiment; all share one folder, so the last page shows them all."""
+    folder, written = tmp_path_factory.mktemp("experiments"), {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(theme, "DOTS", 60)  # encoding large pictures and fonts would be most of the time
+        patch.setattr(illustrations, "as_pdf", lambda figure: None)
+        for name in EXPERIMENTS:
+            tasks = "arcade-6" if name == "extended" else "arcade-3"
+            store = carry_out(plan_experiment(name, tasks, **OPTIONS), folder / "run", lambda stage, event: None)
+            page = write_report(store)
+            written[name] = Path(shutil.copy(page, folder / f"{name}.html"))
+    return written
+
+
+def test_every_experiment_ends_in_a_page_that_can_be_read(pages, tmp_path):
+    found, console = look_at(pages, WIDTHS, tmp_path)
+    assert console == []
+    assert set(found) == {f"{name} {width}" for name in EXPERIMENTS for width in WIDTHS}
+    for name, look in found.items():
+        assert look["errors"] == [], name
+        assert look["overflow"] <= 0, f"{name} has to be scrolled sideways"
+        assert look["outside"] == [], name
+        assert look["small"] == 0, name
+        assert look["images"], name
+        assert all(image["pixels"] > 0 and image["text"] for image in look["images"]), name
+        assert all(video["error"] is None and video["seconds"] > 0 for video in look["videos"]), name
+    for name, page in pages.items():
+        text = page.read_text()
+        assert f"Experiment {name}: " in text
+        assert len(text) < 15e6
