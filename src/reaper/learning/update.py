@@ -81,7 +81,7 @@ class Update:
             named = dict(zip(weights.names, parameters, strict=True))
 
             def answer(states: torch.Tensor, **how: Any) -> torch.Tensor:
-                how["rounding"] = self.rounding
+                how |= {"rounding": self.rounding} if self.rounding else {}
                 return torch.func.functional_call(weights.network, named, (states,), how)
 
             return self.loss(answer, parameters, *batch)
