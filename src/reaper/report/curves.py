@@ -17,6 +17,7 @@ from reaper.results import RunResult
 ALONE, RANDOM = "learnt alone", "random play"  # the levels that curves are held against
 Ends = dict[str, tuple[int, float]]  # condition -> frames and score at the end of its curve
 LABEL_POINTS = 9.5  # from one label to the next
+LETTERS = 68  # of the size of a panel's remarks, side by side across it
 
 
 def phase_lengths(condition: ConditionScores) -> tuple[int, ...]:
@@ -142,5 +143,9 @@ def _switches(axes: Axes, scores: SequenceScores, lengths: tuple[int, ...], task
         for title, left, right in zip(scores.titles, borders, borders[1:], strict=False):
             if left == right:  # learnt elsewhere
                 continue
+            room = LETTERS * (right - left) / borders[-1]  # above this phase
+            words = next(
+                (w for w in (f"learning {title}", title) if len(w) <= room), f"{title[: max(2, int(room) - 1)]}."
+            )
             place = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": theme.muted}
-            axes.text((left + right) / 2, 1.03, f"learning {title}", transform=axes.get_xaxis_transform(), **place)
+            axes.text((left + right) / 2, 1.03, words, transform=axes.get_xaxis_transform(), **place)

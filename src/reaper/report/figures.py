@@ -95,7 +95,8 @@ def _matrix(axes: Axes, condition: ConditionScores, titles: tuple[str, ...], the
             value = float(matrix[k, j])
             ink = theme.muted if math.isnan(value) else "#ffffff" if value < 0.55 else "#000000"
             axes.text(j, k, number(value), ha="center", va="center", color=ink, fontsize=small)
-    axes.set_title(condition.name, fontweight="bold")
+    longest = 20 if count <= 4 else 28  # letters above a panel; a longer name would run into the next one's
+    axes.set_title(condition.name, fontweight="bold", fontsize=min(10.0, 10.0 * longest / len(condition.name)))
     axes.set_xticks(range(count), [title.replace(" ", "\n") for title in titles], fontsize=small)
     axes.set_yticks(range(count), [f"after {title}" for title in titles] if first else [""] * count, fontsize=small)
     axes.tick_params(length=0)

@@ -40,7 +40,7 @@ video { display: block; width: 100%; height: auto; }
 .states > span { font-size: .86rem; color: var(--muted); }
 .pairs { margin-top: 1.1rem; padding-top: .9rem; border-top: 1px solid var(--faint); }
 .pair { display: grid; grid-template-columns: 5rem 1fr; gap: 0 1rem; align-items: center; margin: .35rem 0; }
-.films { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.6rem; }
+.films { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1.6rem; }
 .film { margin: .6rem 0 0; min-width: 0; }
 .screen { display: grid; grid-template-columns: 1.3rem 1fr; gap: .25rem; }
 .screen .after { grid-column: 2; display: grid; grid-template-columns: repeat(var(--count), 1fr); }
