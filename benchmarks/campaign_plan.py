@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reaper.chains import Chain
 from reaper.files import canonical
 from reaper.memory.long_term import tensor_bytes
 from reaper.networks.q_network import QNetwork
@@ -15,7 +16,6 @@ from reaper.retention.rehearsal import item_bytes
 from reaper.scales import as_dict, from_dict
 from reaper.stages import Stage
 from reaper.store import Store
-from reaper.study import Chain
 
 LOST = 1.2  # times longer than it had, a stage that was not finished is thought to take
 DOCUMENTS = 64 << 10  # bytes, generously: manifest, rows, curves

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from reaper import scales
+from reaper.chains import Chain, build_chain
 from reaper.conditions import CONDITIONS
 from reaper.stages import Stage
 from reaper.store import Store
-from reaper.study import Chain, build_chain
 from reaper.tasks.sequence import Sequence as TaskSequence
 from reaper.tasks.sequence import find_sequence
 from reaper.tasks.task import Task

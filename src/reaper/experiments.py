@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from reaper.chains import Chain
 from reaper.conditions import CONDITIONS, MAIN, Condition
 from reaper.errors import UserError, unknown
 from reaper.paper.results import EWC_STRENGTHS, IMPORTANCE, MAIN_ALPHAS, ONLINE_DECAYS, ONLINE_STRENGTHS
 from reaper.stages import Stage, evaluation_stage, fisher_stage, generator_stage, overlap_stage, student_stage
-from reaper.study import Chain, Ground, Plan, lay_ground
+from reaper.study import Ground, Plan, lay_ground
 from reaper.tasks.sequence import Sequence
 
 

@@ -15,8 +15,8 @@ from reaper.retention.pseudo_rehearsal import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 
 if TYPE_CHECKING:
+    from reaper.chains import Chain
     from reaper.engines.local import Means
-    from reaper.study import Chain
 
 GB = 10**9
 

@@ -11,12 +11,12 @@ from conftest import run_tiny, run_words
 from ruins import command, contents, flipped, refused, results, seeded
 
 import reaper
+from reaper.chains import build_chain
 from reaper.cli import main
 from reaper.learning.context import Context, kept_weights
 from reaper.pack import export_run, import_pack
 from reaper.scales import PAPER, as_dict
 from reaper.store import Store
-from reaper.study import build_chain
 from reaper.tasks.sequence import Sequence, find_sequence
 from reaper.verify import verify
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from reaper.chains import build_chain
 from reaper.conditions import CONDITIONS, MAIN
 from reaper.networks.discriminator import Discriminator
 from reaper.networks.generator import Generator
@@ -11,7 +12,6 @@ from reaper.preflight import memory_bytes
 from reaper.retention import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 from reaper.scales import ARCADE, PAPER, VARIANTS, at_fraction
-from reaper.study import build_chain
 from reaper.tasks.sequence import ATARI_3, Sequence
 from reaper.tasks.task import Task
 

@@ -15,6 +15,7 @@ from handmade import FORGETS, KEEPS, SETTINGS, atari_sequence, make_store, row_o
 from rich.console import Console
 
 from reaper import scales
+from reaper.chains import build_chain
 from reaper.conditions import CONDITIONS
 from reaper.report import illustrations, theme
 from reaper.report.curves import curve, over_seeds, spread_out
@@ -27,7 +28,6 @@ from reaper.report.scores import gather_scores
 from reaper.report.tables import for_csv, for_latex, for_markdown, for_terminal, in_latex
 from reaper.results import read_results
 from reaper.store import Store
-from reaper.study import build_chain
 from reaper.tasks.sequence import find_sequence
 
 # -- numbers

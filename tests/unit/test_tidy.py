@@ -13,11 +13,11 @@ import pytest
 from handmade import FORGETS, KEEPS, SETTINGS, make_store, write_chain
 
 from reaper import cli, tidy
+from reaper.chains import build_chain
 from reaper.conditions import CONDITIONS
 from reaper.report.grids import metric_grid, score_grid
 from reaper.report.scores import gather_scores
 from reaper.results import read_results
-from reaper.study import build_chain
 from reaper.tasks.sequence import find_sequence
 
 OTHER = [[9, 1, -1], [8, 90, 0], [4, 70, 0.5]]  # a second seed, which forgets more
