@@ -107,6 +107,8 @@ def run_slice(arguments: argparse.Namespace) -> int:
         say(f"{arguments.work}: {import_pack(file, arguments.work)}")
         before = stages_in(file)
     store, stages = Store.open_for(arguments.work, study.common), in_order(study.chains)
+    if arguments.no_tests:
+        stages = [stage for stage in stages if stage.kind != "evaluate"]
     pace = pace_of(arguments, study, store)
     slice_ = Slice(stages, store, pace, ROOM, before, arguments.margin, arguments.folder_stays)
     deadline = started + arguments.seconds - arguments.reserve
@@ -188,14 +190,15 @@ def build_parser() -> argparse.ArgumentParser:
     slicing.add_argument("--reserve", type=float, default=40.0, help="of these, for a last checkpoint and packing")
     slicing.add_argument("--margin", type=float, default=1.15, help="by which stages may take longer than thought")
     slicing.add_argument("--folder-stays", action="store_true", help="--work outlives the slice: begin what cannot end")
+    slicing.add_argument("--no-tests", action="store_true", help="leave the last whole games of each agent for home")
     slicing.add_argument("--device", default="auto")
     slicing.add_argument("--workers", type=int, default=1)
     slicing.add_argument("--checkpoint-every", default="10m")
     for command in (beginning, planning, slicing):
         command.add_argument("--frames-per-second", type=float, default=9000.0, help="until a stage has been timed")
-        command.add_argument("--steps-per-second", type=float, default=100.0, help="of the GAN")
+        command.add_argument("--steps-per-second", type=float, default=450.0, help="of the GAN")
         command.add_argument("--test-seconds", type=float, default=6.0, help="for the whole games of one task")
-        command.add_argument("--start-seconds", type=float, default=30.0, help="until a stage is under way")
+        command.add_argument("--start-seconds", type=float, default=60.0, help="until a stage is under way")
     return parser
 
 

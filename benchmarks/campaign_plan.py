@@ -113,7 +113,9 @@ class Pace:
 
     def seconds(self, stage: Stage) -> float:
         seen = self.seen.get(_likeness(stage))
-        return max(seen) if seen else self.start_seconds + self._guess(stage)
+        if seen:
+            return max(seen)
+        return self._guess(stage) + (0.0 if stage.kind == "evaluate" else self.start_seconds)
 
     def _guess(self, stage: Stage) -> float:
         settings, spec = settings_of(stage), stage.spec

@@ -15,7 +15,7 @@ from reaper.pack import import_pack
 from reaper.results import read_results
 from reaper.stages import read_whole
 from reaper.store import Store
-from reaper.study import plan
+from reaper.study import carry_out, plan
 from reaper.thinning import export_stages
 from reaper.verify import verify
 
@@ -54,6 +54,30 @@ def one_slice(campaign, folder, *options, bare=True):
     code = campaign.main([*words, *rates, "--reserve", "0", *options])
     assert campaign.main(["receive", str(folder / "home"), str(folder / "back")]) == 0
     return code
+
+
+def test_tests_can_be_left_for_home(campaign, tmp_path):
+    """A slice does all but the whole games; the same study at home finds only those to do."""
+    settings = {**TINY, **QUICK}
+    begin = [
+        "begin",
+        str(tmp_path / "home"),
+        "no-reh",
+        "--tasks",
+        "catch,dodge",
+        "--fraction",
+        "1",
+        *words_of(settings),
+    ]
+    assert campaign.main(begin) == 0
+    assert one_slice(campaign, tmp_path, "--seconds", "100", "--no-tests") == 0
+    home = tmp_path / "home" / "store"
+    kinds = [Store.open(home).stage(digest).manifest["spec"]["kind"] for digest in Store.open(home).stages()]
+    assert sorted(kinds) == ["consolidate", "consolidate", "short-term", "short-term"]
+    study, ran = plan(["no-reh"], "catch,dodge", device="cpu", overrides=settings, workers=1), []
+    carry_out(study, home, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else None)
+    assert set(ran) == {"evaluate"}
+    assert all(result.finished for result in read_results(Store.open(home)))
 
 
 def test_slices_end_where_one_run_ends(campaign, tmp_path, monkeypatch):
