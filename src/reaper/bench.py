@@ -7,7 +7,6 @@ game costs depends on what is played. So a share compares the same work in the s
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import tempfile
 import time
@@ -28,6 +27,7 @@ from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
 from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.machine import processor_name
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
@@ -290,7 +290,7 @@ class Bench:
         return {what: value / 3600 for what, value in seconds.items()}
 
     def machine(self) -> dict[str, Any]:
-        name = torch.cuda.get_device_name() if self.device.type == "cuda" else platform.processor() or "processor"
+        name = processor_name(self.device)
         cores = len(os.sched_getaffinity(0))
         return {"device": name, "cores": cores, "torch": torch.__version__, "reaper": VERSION, "threads": self.threads}
 

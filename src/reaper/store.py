@@ -22,7 +22,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -213,11 +213,7 @@ class Store:
         return self.record_names("runs")
 
     def run(self, name: str) -> dict[str, Any]:
-        path = self.folder / "runs" / f"{name}.json"
-        record = read_sealed(path)
-        if not _is_record_of(name, record):
-            raise DamagedArtefact(path, "is not the record of the run that it is named after")
-        return record
+        return self._record("runs", name, _is_record_of)
 
     def runs(self) -> list[dict[str, Any]]:
         return [self.run(name) for name in self.run_names()]
@@ -226,14 +222,17 @@ class Store:
         write_sealed(self.folder / "experiments" / f"{name}.json", {"format": FORMAT, **record})
 
     def experiment(self, name: str) -> dict[str, Any]:
-        path = self.folder / "experiments" / f"{name}.json"
-        record = read_sealed(path)
-        if not _is_experiment_of(name, record):
-            raise DamagedArtefact(path, "is not the record of the experiment that it is named after")
-        return record
+        return self._record("experiments", name, _is_experiment_of)
 
     def experiments(self) -> list[dict[str, Any]]:
         return [self.experiment(name) for name in self.record_names("experiments")]
+
+    def _record(self, part: str, name: str, is_of: Callable[[str, Mapping[str, Any]], bool]) -> dict[str, Any]:
+        path = self.folder / part / f"{name}.json"
+        record = read_sealed(path)
+        if not is_of(name, record):
+            raise DamagedArtefact(path, f"is not the record of the {part[:-1]} that it is named after")
+        return record
 
     def check_records(self) -> None:
         """Says so when one of them is damaged."""
