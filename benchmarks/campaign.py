@@ -3,6 +3,8 @@
     campaign.py begin HOME RePR reh no-reh --tasks atari-3 --fraction 0.1    what is to be run, most important first
     campaign.py send HOME CARRY                 what the next slice needs, as a few files of at most 16 MiB
     campaign.py slice CARRY BACK --seconds 560  there: goes on, stops in time, leaves finished stages in BACK
+    campaign.py unpack CARRY                    there, if it stays for long: then `reaper run --out runs/slice`
+    campaign.py collect CARRY BACK              there, while that is at work: leaves what is finished and new in BACK
     campaign.py receive HOME BACK               adds them to HOME/store: `reaper report HOME/store`
     campaign.py plan HOME                       what is done, what is left, and how long it should take
 
@@ -19,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-from campaign_files import DESCRIPTION, LOST, PIECE, hand_over, joined, read_lost, read_plan, stages_in
+from campaign_files import COLLECTED, DESCRIPTION, LOST, PIECE, hand_over, joined, read_lost, read_plan, stages_in
 from campaign_plan import Pace, Slice, bytes_of, in_order, to_bring_back, to_carry
 from rich.console import Console
 
@@ -27,7 +29,7 @@ from reaper.display import showing
 from reaper.engines.local import run_stages
 from reaper.engines.stopping import listening
 from reaper.errors import ReaperError, Stopped, UserError
-from reaper.files import write_sealed
+from reaper.files import read_sealed, write_sealed
 from reaper.pack import import_pack
 from reaper.progress import Event
 from reaper.stages import Stage
@@ -103,9 +105,8 @@ def run_slice(arguments: argparse.Namespace) -> int:
     started = time.monotonic()
     means = {"device": arguments.device, "workers": arguments.workers}
     study = read_plan(arguments.carry, **means, checkpoint_every=arguments.checkpoint_every)
-    with joined(arguments.carry) as file:
-        say(f"{arguments.work}: {import_pack(file, arguments.work)}")
-        before = stages_in(file)
+    unpack(arguments)
+    before = carried(arguments)
     store, stages = Store.open_for(arguments.work, study.common), in_order(study.chains)
     if arguments.no_tests:
         stages = [stage for stage in stages if stage.kind != "evaluate"]
@@ -130,6 +131,27 @@ def run_slice(arguments: argparse.Namespace) -> int:
     if left_before == len(slice_.left()) > 0 and not running:
         raise UserError("nothing that is left fits into a slice; see `plan`, and give more --seconds or --folder-stays")
     return Stopped.exit_code if slice_.left() else 0
+
+
+def unpack(arguments: argparse.Namespace) -> None:
+    with joined(arguments.carry) as file:
+        say(f"{arguments.work}: {import_pack(file, arguments.work)}")
+
+
+def carried(arguments: argparse.Namespace) -> frozenset[str]:
+    with joined(arguments.carry) as file:
+        return stages_in(file)
+
+
+def collect(arguments: argparse.Namespace) -> None:
+    """What another process has finished since the last time, at home or there; it works on meanwhile."""
+    study, store = read_plan(arguments.carry, device="cpu"), Store.open(arguments.work)
+    left = arguments.work.parent / f"{arguments.work.name}-{COLLECTED}"
+    before = carried(arguments) | frozenset(read_sealed(left)["stages"] if left.is_file() else ())
+    chosen = to_bring_back(in_order(study.chains), store, before, ROOM)
+    hand_over(store, chosen, arguments.carry / DESCRIPTION, arguments.back, ROOM)
+    write_sealed(arguments.back / LOST, {"seconds": {}})
+    write_sealed(left, {"stages": sorted(before | chosen.keys())})
 
 
 def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]) -> None:
@@ -179,13 +201,16 @@ def build_parser() -> argparse.ArgumentParser:
     beginning.add_argument("--seed", type=int, default=0)
     sending, receiving = commands.add_parser("send"), commands.add_parser("receive")
     planning, slicing = commands.add_parser("plan"), commands.add_parser("slice")
+    unpacking, collecting = commands.add_parser("unpack"), commands.add_parser("collect")
     for command in (sending, receiving, planning):
         command.add_argument("home", type=Path)
     sending.add_argument("carry", type=Path)
     receiving.add_argument("back", type=Path)
-    slicing.add_argument("carry", type=Path)
-    slicing.add_argument("back", type=Path)
-    slicing.add_argument("--work", type=Path, default=Path("runs/slice"), help="the store (default: %(default)s)")
+    for command in (slicing, unpacking, collecting):
+        command.add_argument("carry", type=Path)
+        if command is not unpacking:
+            command.add_argument("back", type=Path)
+        command.add_argument("--work", type=Path, default=Path("runs/slice"), help="the store (default: %(default)s)")
     slicing.add_argument("--seconds", type=float, default=560.0, help="how long the slice may last")
     slicing.add_argument("--reserve", type=float, default=40.0, help="of these, for a last checkpoint and packing")
     slicing.add_argument("--margin", type=float, default=1.15, help="by which stages may take longer than thought")
@@ -202,6 +227,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+ALONE = {"send": send, "unpack": unpack, "collect": collect, "receive": receive, "plan": show_plan}
+
+
 def main(words: list[str] | None = None) -> int:
     from reaper.arguments import Parser
     from reaper.cli import take_overrides
@@ -216,7 +244,7 @@ def main(words: list[str] | None = None) -> int:
         elif arguments.command == "slice":
             return run_slice(arguments)
         else:
-            {"send": send, "receive": receive, "plan": show_plan}[arguments.command](arguments)
+            ALONE[arguments.command](arguments)
     except ReaperError as error:
         print(f"campaign: {error}", file=sys.stderr)
         return error.exit_code

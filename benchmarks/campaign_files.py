@@ -19,6 +19,7 @@ from reaper.thinning import export_stages
 PIECE = 15 << 20  # bytes; a file may have 16 MiB
 DESCRIPTION = "campaign.json"
 LOST = "lost.json"
+COLLECTED = "collected.json"
 STEM = "stages."
 
 

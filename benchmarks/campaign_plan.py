@@ -188,8 +188,10 @@ def to_bring_back(stages: Sequence[Stage], store: Store, before: frozenset[str],
     """Which new stages leave the slice, and with which files.
 
     A stage that is too large leaves without what it retains, once nothing is to be made from that any more; until then
-    neither it nor anything made from it leaves, since it would have to be made again, with another result.
+    neither it nor anything made from it leaves, since it would have to be made again, with another result. Where there
+    is not room for all, the most important leave.
     """
+    left = room
     new = {s.digest: s for s in stages if s.digest not in before and store.has(s.digest)}
     while True:
         known = before | new.keys()
@@ -204,10 +206,15 @@ def to_bring_back(stages: Sequence[Stage], store: Store, before: frozenset[str],
             break
         for digest in held:
             del new[digest]
-    return {
-        digest: store.stage(digest).files.keys() - ({"retained.safetensors"} if bytes_of(stage) > room else set())
-        for digest, stage in new.items()
-    }
+    leaving: dict[str, set[str]] = {}
+    for digest, stage in new.items():  # parents first
+        files = store.stage(digest).files
+        names = files.keys() - ({"retained.safetensors"} if bytes_of(stage) > room else set())
+        size = sum(files[name]["bytes"] for name in names)
+        if size <= left and (before | leaving.keys()).issuperset(stage.parents.values()):
+            leaving[digest] = names
+            left -= size
+    return leaving
 
 
 def to_carry(stages: Sequence[Stage], store: Store, room: int) -> dict[str, set[str]]:

@@ -153,6 +153,31 @@ def test_where_the_folder_stays_a_stage_goes_on_from_its_checkpoint(campaign, tm
     assert {d: home.stage(d).files for d in home.stages()} == {d: whole.stage(d).files for d in whole.stages()}
 
 
+def test_what_a_long_run_has_finished_is_collected_while_it_goes_on(campaign, tmp_path, monkeypatch):
+    """Twice, with room for a part of it each time; what is collected once does not come again."""
+    conditions, tasks, settings = ["RePR", "no-reh"], "catch,dodge", {**TINY, **QUICK}
+    begin = ["begin", str(tmp_path / "home"), *conditions, "--tasks", tasks, "--fraction", "1", *words_of(settings)]
+    assert campaign.main(begin) == 0
+    places = [str(tmp_path / name) for name in ("home", "carry", "back")]
+    there = ["--work", str(tmp_path / "there")]
+    assert campaign.main(["send", *places[:2]]) == 0
+    assert campaign.main(["unpack", places[1], *there]) == 0
+    whole = run_tiny(tmp_path / "there", conditions, tasks, overrides=settings)
+    monkeypatch.setattr(campaign, "ROOM", 1_700_000)
+    seen = []
+    for _ in range(9):
+        assert campaign.main(["collect", *places[1:], *there]) == 0
+        assert campaign.main(["receive", places[0], places[2]]) == 0
+        seen.append(len(Store.open(tmp_path / "home" / "store").stages()))
+        if seen[-1] == len(whole.stages()):
+            break
+    home = Store.open(tmp_path / "home" / "store")
+    assert home.stages() == whole.stages()
+    assert seen == sorted(set(seen))  # something new each time
+    assert len(seen) > 1
+    assert all(home.stage(digest).left_out == {} for digest in home.stages())
+
+
 def test_a_thinned_stage_is_made_whole_by_a_whole_one(tiny_run, tmp_path):
     store = Store.open(tiny_run)
     run = next(run for run in store.runs() if run["condition"]["name"] == "RePR")
