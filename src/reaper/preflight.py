@@ -63,9 +63,16 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
+def _still_learns(chain: Chain, out: Path) -> bool:
+    """Whether anything but whole games is left to do."""
+    return any(not (out / "stages" / stage.digest).is_dir() for stage in chain.stages if stage.kind != "evaluate")
+
+
 def check_room(chains: Iterable[Chain], out: Path, means: Means, free: Any = None) -> None:
     """Refuses a study that would run out of memory or disk."""
-    chains = list(chains)
+    chains = [chain for chain in chains if _still_learns(chain, out)]
+    if not chains:
+        return
     needed = max(working_bytes(chain) for chain in chains) * min(means.workers, len(chains) * 2)
     if free is None and means.cluster is None:  # else the memory is that of other machines
         free = free_memory(means.device)

@@ -59,6 +59,17 @@ def test_kept_bytes_is_what_is_handed_on(all_conditions):
             assert written[chain.condition.name] == expected, chain.condition.name
 
 
+def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
+    """Whole games of finished agents need no room for replays; a study that has not begun does."""
+    from reaper.errors import UserError
+    from reaper.preflight import check_room
+
+    study = plan(["RePR"], "catch,dodge,frog", overrides=TINY, device="cpu")
+    check_room(study.chains, all_conditions.folder, study.means, free=1)
+    with pytest.raises(UserError, match="of memory and"):
+        check_room(study.chains, tmp_path, study.means, free=1)
+
+
 def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
     for result in read_results(all_conditions):
         if result.name in ("RePR", "PR", "DGDMN", "ewc-policy-short"):
