@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,6 +47,18 @@ def play_whole_games(
     """The scores of whole games."""
     *_, totals = steps_of_whole_games(context, network, task, names)
     return totals.tolist()
+
+
+def pace_of_whole_games(
+    context: Context, network: torch.nn.Module, task: Task, seconds: float
+) -> tuple[int, float, bool]:
+    """Steps of all games and the seconds they took, and whether the games were over before the time was."""
+    steps, start = 0, time.perf_counter()
+    for _ in steps_of_whole_games(context, network, task, ("pace",)):
+        steps += 1
+        if time.perf_counter() - start > seconds:
+            return steps, time.perf_counter() - start, False
+    return steps, time.perf_counter() - start, True
 
 
 def evaluate(context: Context, network: torch.nn.Module | None, task: Task, observed_frames: int) -> dict[str, object]:
