@@ -25,7 +25,7 @@ from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.examiner_process import ExaminerProcess
-from reaper.learning.examining import tests_go_beside
+from reaper.learning.examining import worth_a_process
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
 from reaper.learning.short_term import ShortTerm, Teacher
@@ -69,7 +69,7 @@ class Bench:
             generator=replace(generator, pseudo_items=items),
         )
         if self.tests_beside is None:
-            self.tests_beside = tests_go_beside(self.settings, self.device)
+            self.tests_beside = worth_a_process(self.settings, self.device)
         compiles = worth_compiling(self.settings, self.device)
         self.context = Context(quick, self.actions, 0, ("bench",), self.device, compiles=compiles)
 

@@ -11,7 +11,7 @@ import torch
 from reaper.checkpoints import Keeper
 from reaper.learning.compiling import worth_compiling
 from reaper.learning.context import Context
-from reaper.learning.examining import tests_go_beside
+from reaper.learning.examining import worth_a_process
 from reaper.learning.short_term import Teacher
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
@@ -49,7 +49,7 @@ class Work:
             self.progress,
             self.keeper,
             compiles=worth_compiling(settings, self.device),
-            tests_beside=tests_go_beside(settings, self.device),
+            tests_beside=worth_a_process(settings, self.device),
         )
 
     def parents(self) -> dict[str, Artefact]:

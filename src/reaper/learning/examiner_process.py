@@ -29,6 +29,7 @@ from reaper.learning.optimiser import FlatWeights
 from reaper.processes import die_with_parent
 from reaper.scales import as_dict, from_dict
 from reaper.tasks.sequence import find_task
+from reaper.tasks.task import Task
 
 Answer = dict[str, Any]
 
@@ -153,25 +154,31 @@ def _work(context: Context, line: Connection, order: dict[str, Any]) -> None:
         steps, seconds, whole = pace_of_whole_games(context, network, task, order["seconds"])
         _tell(line, {"steps": steps, "seconds": seconds, "whole": whole})
         return
-    network = network_as_trained(context, load(line.recv_bytes()))
+    weights = load(line.recv_bytes())
     for name in order["tasks"]:
-        _tell(line, _tested(context, network, name, order["observed_frames"]))
+        _tell(line, _tested(context, weights, name, order["observed_frames"]))
 
 
 def _tell(line: Connection, answer: Answer) -> None:
     line.send_bytes(json.dumps(answer).encode())
 
 
-def _tested(context: Context, network: torch.nn.Module, name: str, observed_frames: int) -> Answer:
+def _tested(context: Context, weights: dict[str, torch.Tensor], name: str, observed_frames: int) -> Answer:
     """A row of results, or why there is none."""
     try:
-        task = find_task(name)
-    except UserError:
-        return {"unknown": name}
-    try:
-        return evaluate(context, network, task, observed_frames)
+        task = _task(name)
+        if task is None:
+            return {"unknown": name}
+        return evaluate(context, network_as_trained(context, weights), task, observed_frames)
     except ReaperError as error:
         return {"error": str(error), "exit_code": error.exit_code}
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return {"error": text, "exit_code": ReaperError.exit_code}
+
+
+def _task(name: str) -> Task | None:
+    try:
+        return find_task(name)
+    except UserError:
+        return None  # the parent has found it, so it was registered there

@@ -31,7 +31,7 @@ MOST_PENDING = 2  # seams whose tests may be outstanding while training goes on;
 SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
 
 
-def tests_go_beside(settings: Settings, device: torch.device) -> bool:
+def worth_a_process(settings: Settings, device: torch.device) -> bool:
     """Small games are over before a process would be there; on a CPU, the cores are what training needs itself."""
     return device.type == "cuda" and settings.frames.size >= SMALL
 
@@ -118,8 +118,10 @@ class Beside(Examiner):
             self.process.hand_in(exam)
 
     def collect(self, seconds: float = 0.0) -> None:
+        """And if nothing has arrived, waits so long at most until something has."""
         while self.pending and self.process and self.process.answered(seconds):
             self._take(self.process.receive())
+            seconds = 0.0
 
     def _take(self, answer: Answer) -> None:
         exam = self.pending[0]
