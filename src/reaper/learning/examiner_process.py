@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
@@ -29,9 +29,13 @@ from reaper.learning.optimiser import FlatWeights
 from reaper.processes import die_with_parent
 from reaper.scales import as_dict, from_dict
 from reaper.tasks.sequence import find_task
-from reaper.tasks.task import Task
+from reaper.tasks.task import Task, VectorTask
 
 Answer = dict[str, Any]
+
+# To ask the network, at most. The cores that training leaves free are free all at once, for less than a millisecond
+# between two steps of its games: one thread would have to wait for many such moments, a few threads for few.
+THREADS = 4
 
 # Priority comes first: the threads that libraries start when they are imported inherit it. To the scheduler a core is
 # free for training where nothing but SCHED_IDLE runs; where there is no such thing, being nice has to do.
@@ -68,7 +72,8 @@ class ExaminerProcess:
     def __init__(self, context: Context) -> None:
         self._line, theirs = Pipe()
         words = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path]
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        threads = {"OMP_NUM_THREADS": f"{THREADS}", "OMP_WAIT_POLICY": "PASSIVE"}  # passive: none spins for others
+        environment = {**os.environ, **threads, "CUDA_VISIBLE_DEVICES": ""}  # nothing of the GPU is taken
         # Signals that ask a run to stop are the parent's business; blocked ones stay blocked in the child.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
@@ -138,43 +143,57 @@ def _described(context: Context) -> bytes:
 def main() -> None:
     line, parent = Connection(int(sys.argv[1])), int(sys.argv[2])
     die_with_parent(parent)
-    torch.set_num_threads(1)
+    torch.set_num_threads(min(THREADS, len(os.sched_getaffinity(0))))
     try:
         about = json.loads(line.recv_bytes())
         context = Context(from_dict(about["settings"]), about["actions"], about["seed"], tuple(about["names"]))
+        desk = Desk(context, line)
         while True:
-            _work(context, line, json.loads(line.recv_bytes()))
+            desk.work(json.loads(line.recv_bytes()))
     except (EOFError, OSError):
         pass  # nobody is there any more
 
 
-def _work(context: Context, line: Connection, order: dict[str, Any]) -> None:
-    if "measure" in order:
-        network, task = context.q_network(), find_task(order["measure"])
-        steps, seconds, whole = pace_of_whole_games(context, network, task, order["seconds"])
-        _tell(line, {"steps": steps, "seconds": seconds, "whole": whole})
-        return
-    weights = load(line.recv_bytes())
-    for name in order["tasks"]:
-        _tell(line, _tested(context, weights, name, order["observed_frames"]))
+@dataclass(frozen=True)
+class Desk:
+    """Where exams are taken. Games stay open from one test to the next: to open 30 Atari games takes seconds."""
 
+    context: Context
+    line: Connection
+    games: dict[str, VectorTask] = field(default_factory=dict)
 
-def _tell(line: Connection, answer: Answer) -> None:
-    line.send_bytes(json.dumps(answer).encode())
+    def work(self, order: dict[str, Any]) -> None:
+        if "measure" in order:
+            network, task = self.context.q_network(), find_task(order["measure"])
+            opened = self.opened(task)
+            steps, seconds, whole = pace_of_whole_games(self.context, network, task, order["seconds"], opened)
+            self.tell({"steps": steps, "seconds": seconds, "whole": whole})
+            return
+        weights = load(self.line.recv_bytes())
+        for name in order["tasks"]:
+            self.tell(self.tested(weights, name, order["observed_frames"]))
 
+    def tell(self, answer: Answer) -> None:
+        self.line.send_bytes(json.dumps(answer).encode())
 
-def _tested(context: Context, weights: dict[str, torch.Tensor], name: str, observed_frames: int) -> Answer:
-    """A row of results, or why there is none."""
-    try:
-        task = _task(name)
-        if task is None:
-            return {"unknown": name}
-        return evaluate(context, network_as_trained(context, weights), task, observed_frames)
-    except ReaperError as error:
-        return {"error": str(error), "exit_code": error.exit_code}
-    except Exception as error:
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        return {"error": text, "exit_code": ReaperError.exit_code}
+    def opened(self, task: Task) -> VectorTask:
+        if task.name not in self.games:
+            self.games[task.name] = self.context.open(task, self.context.settings.evaluation.games)
+        return self.games[task.name]
+
+    def tested(self, weights: dict[str, torch.Tensor], name: str, observed_frames: int) -> Answer:
+        """A row of results, or why there is none."""
+        try:
+            task = _task(name)
+            if task is None:
+                return {"unknown": name}
+            network = network_as_trained(self.context, weights)
+            return evaluate(self.context, network, task, observed_frames, self.opened(task))
+        except ReaperError as error:
+            return {"error": str(error), "exit_code": error.exit_code}
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return {"error": text, "exit_code": ReaperError.exit_code}
 
 
 def _task(name: str) -> Task | None:
