@@ -27,7 +27,9 @@ from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
 
 Row = dict[str, Any]  # one test: task, observed frames, scores
-MOST_PENDING = 2  # seams whose tests may be outstanding while training goes on; each holds a copy of the weights
+# Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size; and
+# tests that are left for later find all cores free while a long-term memory's generator is trained.
+MOST_PENDING = 8
 SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
 
 
@@ -151,6 +153,7 @@ class Beside(Examiner):
             self._wait()
 
     def finish(self) -> list[Row]:
+        self.collect()
         progress, tests = self.context.progress, sum(len(exam.tasks) for exam in self.pending)
         if tests:
             progress.begin("the last tests", tests, "tests")
