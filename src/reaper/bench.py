@@ -7,10 +7,10 @@ game costs depends on what is played. So a share compares the same work in the s
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ import torch
 
 from reaper.checkpoints import Interval, Keeper, Shelf
 from reaper.conditions import CONDITIONS, KNOWLEDGE
-from reaper.evaluation import steps_of_whole_games
+from reaper.evaluation import pace_of_whole_games
 from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
+from reaper.learning.examiner_process import ExaminerProcess
+from reaper.learning.examining import worth_a_process
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
 from reaper.learning.short_term import ShortTerm, Teacher
@@ -31,34 +33,12 @@ from reaper.machine import processor_name
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
+from reaper.predicting import BESIDE, GAME, TEST_BESIDE, Figure, predicted_hours
 from reaper.tasks.task import Task, VectorTask
 from reaper.version import VERSION
 
 WARM_UP = 8  # steps before the clock starts
-GAME = 1_800  # observed frames of a whole game that is too long to be played here: two minutes of Atari
 FEW_DREAMS = 1_000  # on a CPU the whole array would take an hour
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured rate, its repeats, and each as a share of bare emulation right after it."""
-
-    what: str
-    task: str
-    unit: str
-    rates: tuple[float, ...]
-    shares: tuple[float, ...] = ()
-
-    @property
-    def rate(self) -> float:
-        return statistics.median(self.rates)
-
-    @property
-    def share(self) -> float | None:
-        return statistics.median(self.shares) if self.shares else None
-
-    def describe(self) -> dict[str, Any]:
-        return {**vars(self), "rate": self.rate, "share": self.share}
 
 
 @dataclass
@@ -73,6 +53,7 @@ class Bench:
     seconds: float = 3.0
     repeats: int = 3
     say: Callable[[str], None] = print
+    tests_beside: bool | None = None  # None: as in a run
     figures: list[Figure] = field(default_factory=list)
     set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
     threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
@@ -87,6 +68,8 @@ class Bench:
             play=replace(play, replay_start=start),
             generator=replace(generator, pseudo_items=items),
         )
+        if self.tests_beside is None:
+            self.tests_beside = worth_a_process(self.settings, self.device)
         compiles = worth_compiling(self.settings, self.device)
         self.context = Context(quick, self.actions, 0, ("bench",), self.device, compiles=compiles)
 
@@ -95,6 +78,8 @@ class Bench:
         self._count_threads(short.practice)
         for task in self.tasks:
             self._training("short-term training", short.practice, task)
+        if self.tests_beside:
+            self._beside(short.practice, self.tasks[-1])
         self._checkpoint(short.practice)
         self._generator(short)
         self._close(short.practice)
@@ -105,9 +90,6 @@ class Bench:
         for task in self.tasks:
             self._evaluation(task)
 
-    def rate(self, what: str, task: str = "") -> float:
-        return next(f.rate for f in self.figures if f.what == what and f.task in ("", task))
-
     def _timed(self, what: str, begin: Callable[[], Any]) -> Any:
         start = time.perf_counter()
         begun = begin()
@@ -117,7 +99,7 @@ class Bench:
 
     def _note(self, figure: Figure) -> None:
         self.figures.append(figure)
-        share = f", {figure.share:.2f} of bare emulation" if figure.share else ""
+        share = f", {figure.share:.2f} of {figure.of}" if figure.share else ""
         self.say(f"{figure.what} {figure.task}: {figure.rate:,.0f} {figure.unit}/s{share}")
 
     def _wait(self) -> None:
@@ -181,11 +163,12 @@ class Bench:
             step()
         return self._rate(step) * self.settings.play.games
 
-    def _rate(self, step: Callable[[], None]) -> float:
-        """Calls a second; at least one."""
+    def _rate(self, step: Callable[[], None], until: Callable[[], bool] | None = None) -> float:
+        """Calls a second, for as long as each rate is taken or until something is over; at least one."""
         self._wait()
         calls, start = 0, time.perf_counter()
-        while not calls or time.perf_counter() - start < self.seconds:
+        over = until or (lambda: time.perf_counter() - start >= self.seconds)
+        while not calls or not over():
             step()
             calls += 1
             if calls % 16 == 0:
@@ -240,16 +223,30 @@ class Bench:
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
-        games, network = self.settings.evaluation.games, self.context.q_network()
-        steps, whole, start = 0, True, time.perf_counter()
-        for _ in steps_of_whole_games(self.context, network, task, ("bench",)):
-            steps += 1
-            if time.perf_counter() - start > 3 * self.seconds:
-                whole = False
-                break
-        taken = time.perf_counter() - start
-        self._note(Figure("evaluation", task.name, "frames", (games * steps / taken,)))
+        steps, taken, whole = pace_of_whole_games(self.context, self.context.q_network(), task, 3 * self.seconds)
+        self._note(Figure("evaluation", task.name, "frames", (self.settings.evaluation.games * steps / taken,)))
         self.set_up[f"evaluation {task.name}"] = taken if whole else taken * GAME / steps
+
+    def _beside(self, practice: Practice, task: Task) -> None:
+        """Training with a test beside it and without, in turn; and how quickly such a test is played."""
+        assert practice.player is not None
+        games, length, alone, rates, paces = self.settings.evaluation.games, GAME, [], [], []
+        with closing(ExaminerProcess(self.context)) as examiner:
+            examiner.measure(task.name, 0.0)
+            examiner.receive()  # it has started
+            for seed in range(self.repeats):
+                practice.player.begin(seed)
+                alone.append(self._frames_a_second(practice.step))
+                practice.player.begin(seed)
+                examiner.measure(task.name, 3 * self.seconds)
+                rates.append(self._rate(practice.step, until=examiner.answered) * self.settings.play.games)
+                found = examiner.receive()
+                paces.append(games * found["steps"] / found["seconds"])
+                length = found["steps"] if found["whole"] else GAME
+        shares = tuple(rate / without for rate, without in zip(rates, alone, strict=True))
+        self._note(Figure(BESIDE, task.name, "frames", tuple(rates), shares, "training alone"))
+        self._note(Figure(TEST_BESIDE, task.name, "frames", tuple(paces)))
+        self.set_up[TEST_BESIDE] = games * length / self.figures[-1].rate
 
     def _checkpoint(self, practice: Practice) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -266,28 +263,8 @@ class Bench:
         self._note(Figure("checkpoint", "", "MB", (rates[-1],)))
 
     def predicted(self, tasks: Iterable[str]) -> dict[str, float]:
-        """Hours of RePR on these tasks at the scale's full budget, by kind of work, and of bare emulation alone."""
-        names, settings, seconds = list(tasks), self.settings, {}
-        short, long, later = settings.short_term.observed_frames, settings.long_term.observed_frames, names[1:]
-        seconds["short-term training"] = sum(short / self.rate("short-term training", name) for name in names)
-        seconds["long-term training"] = sum(long / self.rate("long-term training", name) for name in later)
-        gathered = min(settings.play.replay_frames, short)
-        seconds["gathering"] = gathered / self.rate("bare emulation", names[0])
-        seconds["GAN"] = len(names) * settings.generator.steps / self.rate("GAN")
-        seconds["generation"] = 2 * len(later) * settings.generator.pseudo_items / self.rate("generation")
-        evaluations = {name: self.set_up[f"evaluation {name}"] for name in names}
-        seams = {kind: -(-frames // settings.evaluation.every) for kind, frames in (("short", short), ("long", long))}
-        known = sum(sum(evaluations[name] for name in names[: i + 1]) for i in range(1, len(names)))
-        seconds["evaluation"] = seams["short"] * sum(evaluations.values()) + seams["long"] * known
-        setting_up = len(names) * (self.set_up["short-term"] + self.set_up["generator"])
-        seconds["setting up"] = setting_up + len(later) * self.set_up["long-term"]
-        seconds["checkpoints"] = sum(seconds.values()) / (Interval().seconds or 600) * self.set_up["checkpoint"]
-        seconds["all"] = sum(seconds.values())
-        floor = {name: self.rate("bare emulation", name) for name in names}
-        seconds["bare emulation of as many frames"] = sum(short / floor[n] for n in names) + sum(
-            long / floor[n] for n in later
-        )
-        return {what: value / 3600 for what, value in seconds.items()}
+        """Hours of RePR on these tasks at the scale's full budget."""
+        return predicted_hours(self.settings, self.figures, self.set_up, list(tasks))
 
     def machine(self) -> dict[str, Any]:
         name = processor_name(self.device)

@@ -225,6 +225,7 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
     table = Table("what", "task", "rate", "of bare emulation", box=None, header_style="bold")
     for figure in measured.figures:
         share = "" if figure.share is None else f"{figure.share:.2f}"
+        share += "" if figure.of == "bare emulation" or not share else f" of {figure.of}"
         table.add_row(figure.what, figure.task, f"{figure.rate:,.0f} {figure.unit}/s", share)
     console.print(table, highlight=False)
     foreseen = Table(f"RePR, scale {scale}", *hours, box=None, header_style="bold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,16 +11,20 @@ import torch
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
 from reaper.learning.recording import recorded
-from reaper.tasks.task import Task
+from reaper.tasks.task import Task, VectorTask
 
 
 def steps_of_whole_games(
-    context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]
+    context: Context,
+    network: torch.nn.Module | None,
+    task: Task,
+    names: tuple[str | int, ...],
+    opened: VectorTask | None = None,
 ) -> Iterator[np.ndarray]:
     """Each game's first whole game, all played at once, step by step: the scores so far. Without a network, random
-    actions."""
+    actions. Games that are `opened` already stay open."""
     settings = context.settings.evaluation
-    games = context.open(task, settings.games)
+    games = opened or context.open(task, settings.games)
     player = Player(games, context.settings.frames.history, context.actions, context.device)
     randomness = context.stream("evaluation", task.name, *names)
     player.begin(context.derive_seed("evaluation games", task.name, *names))
@@ -37,18 +42,41 @@ def steps_of_whole_games(
             yield totals
     finally:
         player.rest()
-        games.close()
+        if opened is None:
+            games.close()
 
 
 def play_whole_games(
-    context: Context, network: torch.nn.Module | None, task: Task, names: tuple[str | int, ...]
+    context: Context,
+    network: torch.nn.Module | None,
+    task: Task,
+    names: tuple[str | int, ...],
+    opened: VectorTask | None = None,
 ) -> list[float]:
     """The scores of whole games."""
-    *_, totals = steps_of_whole_games(context, network, task, names)
+    *_, totals = steps_of_whole_games(context, network, task, names, opened)
     return totals.tolist()
 
 
-def evaluate(context: Context, network: torch.nn.Module | None, task: Task, observed_frames: int) -> dict[str, object]:
+def pace_of_whole_games(
+    context: Context, network: torch.nn.Module, task: Task, seconds: float, opened: VectorTask | None = None
+) -> tuple[int, float, bool]:
+    """Steps of all games and the seconds they took, and whether the games were over before the time was."""
+    steps, start = 0, time.perf_counter()
+    for _ in steps_of_whole_games(context, network, task, ("pace",), opened):
+        steps += 1
+        if time.perf_counter() - start > seconds:
+            return steps, time.perf_counter() - start, False
+    return steps, time.perf_counter() - start, True
+
+
+def evaluate(
+    context: Context,
+    network: torch.nn.Module | None,
+    task: Task,
+    observed_frames: int,
+    opened: VectorTask | None = None,
+) -> dict[str, object]:
     """One row of results: what the network scores on a task after so many observed frames."""
-    scores = play_whole_games(context, network, task, (observed_frames,))
+    scores = play_whole_games(context, network, task, (observed_frames,), opened)
     return {"task": task.name, "observed_frames": observed_frames, "scores": scores}

@@ -11,6 +11,7 @@ import torch
 from reaper.checkpoints import Keeper
 from reaper.learning.compiling import worth_compiling
 from reaper.learning.context import Context
+from reaper.learning.examining import worth_a_process
 from reaper.learning.short_term import Teacher
 from reaper.paper.settings import Settings
 from reaper.progress import Progress
@@ -39,9 +40,16 @@ class Work:
     def context(self, *names: str) -> Context:
         settings = settings_of(self.spec)
         names = (self.spec["kind"], *names)
-        compiles = worth_compiling(settings, self.device)
         return Context(
-            settings, self.spec["actions"], self.spec["seed"], names, self.device, self.progress, self.keeper, compiles
+            settings,
+            self.spec["actions"],
+            self.spec["seed"],
+            names,
+            self.device,
+            self.progress,
+            self.keeper,
+            compiles=worth_compiling(settings, self.device),
+            tests_beside=worth_a_process(settings, self.device),
         )
 
     def parents(self) -> dict[str, Artefact]:

@@ -1,15 +1,18 @@
 """On a GPU: recorded work does what the same work does when it is run kernel by kernel. Skipped without one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import TINY
 
 from reaper.checkpoints import Parts, flatten, unflatten
 from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.evaluation import evaluate
 from reaper.learning import adversarial, update
 from reaper.learning.acting import Player
 from reaper.learning.adversarial import AdversarialTraining
-from reaper.learning.context import Context
+from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
 from reaper.learning.recording import copied
@@ -185,3 +188,15 @@ def test_a_checkpoint_brings_back_every_bit_on_a_gpu():
     assert torch.equal(*streams)
     assert torch.equal(first.practice.player.stack, second.practice.player.stack)
     torch.testing.assert_close(first.practice.weights.values, second.practice.weights.values, rtol=1e-4, atol=1e-6)
+
+
+def test_tests_beside_a_gpu_are_those_of_a_cpu():
+    settings = with_overrides(ARCADE, TINY)
+    there = replace(context(settings, "short-term", "catch"), tests_beside=True)
+    here, catch = replace(there, device=torch.device("cpu"), tests_beside=False), find_task("catch")
+    learner = ShortTerm(there, catch)
+    with learner.practice.examiner as examiner:
+        learner.practice.run("learn catch", 120, [catch])
+        expected = evaluate(here, here.q_network(kept_weights(learner.network)), catch, 120)
+        assert examiner.finish() == [expected]
+    learner.close()

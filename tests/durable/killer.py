@@ -1,7 +1,9 @@
 """Kills a shrunk run with SIGKILL at random moments, over and over, until so many have hit it; prints what was hit.
 OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is done.
 
-    python killer.py OUT KILLS SEED CONDITION...
+    python killer.py OUT KILLS SEED [--beside] CONDITION...
+
+With --beside, those that are killed play their tests during training in a process of their own, as on a GPU.
 
 Every attempt is a fork of this process, which has imported everything and started no thread: so an attempt costs only
 its work, and may be killed anywhere in it.
@@ -19,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import TINY  # sets one thread
 
+import reaper.work
 from reaper.study import carry_out, plan
 from reaper.watching import event_files, images
 
@@ -72,10 +75,15 @@ def kill_until_done(conditions, out, kills, moments, longest, kinds):
 
 def main():
     out, kills, moments, conditions = Path(sys.argv[1]), int(sys.argv[2]), random.Random(sys.argv[3]), sys.argv[4:]
+    beside = conditions[0] == "--beside"
+    conditions = conditions[beside:]
     kinds = {stage.digest: stage.kind for stage in study(conditions).stages}
     started = time.monotonic()
     assert attempt(conditions, out / "whole", 600) is None
     longest = 2 * (time.monotonic() - started) / 25  # so that the kills are spread over a whole run
+    if beside:
+        reaper.work.worth_a_process = lambda settings, device: True
+        longest = 6.0  # some kills come before the process is there, some after it has told something
     hit, resumed, runs = [], 0, 0
     while len(hit) < kills:
         more, times = kill_until_done(conditions, out / f"{runs}", kills - len(hit), moments, longest, kinds)

@@ -64,3 +64,8 @@ def test_thirty_kills_that_hit_every_kind_of_stage(tmp_path):
 @pytest.mark.parametrize("condition", ["DGDMN", "PR", "ewc", "online-ewc", "reh", "reh-limit-comp"])
 def test_every_condition_resumes_exactly(tmp_path, condition):
     compare(tmp_path, 12, [condition])
+
+
+@pytest.mark.long
+def test_tests_beside_training_survive_kills(tmp_path):
+    compare(tmp_path, 12, ["--beside", "RePR"])

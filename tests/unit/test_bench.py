@@ -10,6 +10,7 @@ from reaper.bench import WARM_UP, Bench, Figure, bare_rate
 from reaper.cli import main
 from reaper.errors import UserError
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
+from reaper.predicting import BESIDE, TEST_BESIDE, Predicting, lost_beside
 from reaper.scales import ARCADE, with_overrides
 from reaper.tasks.atari import THREADS, emulator_threads
 from reaper.tasks.sequence import find_sequence, find_task
@@ -18,7 +19,8 @@ from reaper.tasks.sequence import find_sequence, find_task
 @pytest.fixture(scope="module")
 def bench():
     sequence, said = find_sequence("arcade-3"), []
-    made = Bench(sequence.tasks, 6, with_overrides(ARCADE, TINY), torch.device("cpu"), 0.02, 2, said.append)
+    settings = with_overrides(ARCADE, TINY)
+    made = Bench(sequence.tasks, 6, settings, torch.device("cpu"), 0.02, 2, said.append, tests_beside=True)
     made.run()
     return made
 
@@ -39,11 +41,35 @@ def test_the_prediction_adds_up(bench):
     assert hours["all"] == pytest.approx(sum(parts))
     frames, rates = (
         TINY["short-term.observed-frames"],
-        [bench.rate("short-term training", t) for t in ("catch", "dodge")],
+        [f.rate for f in bench.figures if f.what == "short-term training" and f.task in ("catch", "dodge")],
     )
     assert hours["short-term training"] == pytest.approx(sum(frames / rate for rate in rates) / 3600)
     one = bench.predicted(["catch"])  # one task has nothing to consolidate into an earlier one
     assert one["long-term training"] == one["generation"] == 0
+
+
+def test_tests_beside_training_are_measured_against_training_alone(bench):
+    beside, test = (next(f for f in bench.figures if f.what == what) for what in (BESIDE, TEST_BESIDE))
+    assert beside.of == "training alone"
+    assert len(beside.shares) == len(beside.rates) == len(test.rates) == 2
+    assert all(share > 0 for share in beside.shares)
+    assert bench.set_up[TEST_BESIDE] > 0
+
+
+def made_of(*figures, **set_up):
+    """A prediction from made-up measurements: 240 frames of a task take 24 s, with a seam after half of them."""
+    rates = [Figure("short-term training", "", "frames", (10.0,)), *figures]
+    return Predicting(with_overrides(ARCADE, TINY), rates, set_up, ["catch", "dodge"])
+
+
+def test_tests_beside_training_cost_what_they_slow_it_down():
+    at_once = made_of(**{"evaluation catch": 3.0})
+    assert at_once.tests("short-term training", 240, ["catch"], "catch") == 2 * 3.0
+    shares = Figure(BESIDE, "catch", "frames", (7.5,), (0.75,), "training alone")
+    beside = made_of(shares, **{TEST_BESIDE: 4.0})
+    assert beside.tests("short-term training", 240, ["catch"], "catch") == 2 * 0.25 * 4.0
+    assert beside.tests("short-term training", 240, ["catch"] * 5, "catch") == 2 * (20.0 - 12.0)  # a seam is 12 s
+    assert lost_beside(12.0, 16.0, 0.75) == 4.0  # both are over at once
 
 
 def test_bare_emulation_plays_what_was_played(monkeypatch):

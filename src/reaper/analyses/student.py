@@ -14,10 +14,10 @@ import torch
 
 from reaper.checkpoints import Keeper, Parts
 from reaper.equations import distill_loss
-from reaper.evaluation import evaluate
 from reaper.learning.context import Context
+from reaper.learning.examining import Row
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
-from reaper.learning.practice import BestWindow, Practice, Row
+from reaper.learning.practice import BestWindow, Practice
 from reaper.learning.short_term import Gathering
 from reaper.learning.update import Answer, Batches, Update
 from reaper.memory.items import Items
@@ -69,7 +69,7 @@ class Student:
         """Trains to the end; the network then has the weights of the best window, and the rows are its tests."""
         context, titles = self.context, " and ".join(task.title for task in self.tasks)
         context.keeper.keep("drawing", self.drawing)
-        tests = [lambda frames, task=task: evaluate(context, self.network, task, frames) for task in self.tasks]
-        rows = self.practice.run(f"teach {titles}", context.settings.long_term.observed_frames, tests)
-        self.best.put_back()
-        return rows
+        with self.practice.examiner as examiner:
+            self.practice.run(f"teach {titles}", context.settings.long_term.observed_frames, self.tasks)
+            self.best.put_back()
+            return examiner.finish()

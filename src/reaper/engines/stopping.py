@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from reaper.processes import die_with_parent
 
 
 class Stop:
@@ -47,11 +48,5 @@ def listen_as_worker() -> Stop:
     stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop.ask)
-    parent = os.getppid()
-    try:
-        ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return stop
-    if os.getppid() != parent:
-        os._exit(1)  # it died before we had asked
+    die_with_parent(os.getppid())
     return stop

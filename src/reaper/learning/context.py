@@ -31,6 +31,7 @@ class Context:
     progress: Progress = field(default_factory=Progress)
     keeper: Keeper = field(default_factory=Keeper)  # saves what the stage would lose if it were killed
     compiles: bool = False  # whether what is done over and over becomes machine code first
+    tests_beside: bool = False  # whether tests are played beside training, in a process of their own
 
     def stream(self, *purpose: str | int) -> Stream:
         return stream(self.device, self.seed, *self.names, *purpose)

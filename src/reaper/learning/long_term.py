@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import torch
 
 from reaper.checkpoints import Parts
-from reaper.evaluation import evaluate
 from reaper.knowledge import Knowledge
 from reaper.learning.context import Context, kept_weights
+from reaper.learning.examining import Row
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
-from reaper.learning.practice import BestWindow, Practice, Row
+from reaper.learning.practice import BestWindow, Practice
 from reaper.learning.short_term import Gathering, Teacher
 from reaper.learning.teaching import Lesson, Teaching
 from reaper.learning.update import Answer, Batch, Update, split
@@ -85,13 +85,14 @@ class Consolidation:
     def _next(self, memory: LongTermMemory) -> Consolidated:
         agent = self.context.q_network(memory.agent)
         lesson, recall, practice = self.begin(memory, agent)
-        tests = [lambda frames, task=task: evaluate(self.context, agent, task, frames) for task in self.tasks]
-        frames = self.context.settings.long_term.observed_frames
-        rows = practice.run(f"consolidate {self.tasks[-1].title}", frames, tests)
-        practice.best.put_back()
-        recall.forget()  # it may be most of the memory there is, and the generator's training needs as much
-        remembered = self.retention.remember(self.context, memory, agent, lesson.new_states)
-        lesson.close()
+        with practice.examiner as examiner:
+            frames = self.context.settings.long_term.observed_frames
+            practice.run(f"consolidate {self.tasks[-1].title}", frames, self.tasks)
+            practice.best.put_back()
+            recall.forget()  # it may be most of the memory there is, and the generator's training needs as much
+            remembered = self.retention.remember(self.context, memory, agent, lesson.new_states)
+            lesson.close()
+            rows = examiner.finish()  # only now: a generator is trained on the GPU, and leaves the cores to the tests
         return self._handed_on(agent, remembered, rows)
 
     def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[Lesson, Recall, Practice]:

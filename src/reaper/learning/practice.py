@@ -11,15 +11,16 @@ from typing import Any
 
 import torch
 
-from reaper.checkpoints import Parts, Rows, check_finite
+from reaper.checkpoints import Parts, check_finite
 from reaper.learning.acting import Moment, Player, exploration
 from reaper.learning.context import Context
+from reaper.learning.examining import new_examiner
 from reaper.learning.optimiser import FlatWeights
 from reaper.learning.recording import recorded
 from reaper.learning.update import Batch, Update
 from reaper.memory.replay import Replay
+from reaper.tasks.task import Task
 
-Row = dict[str, Any]  # one evaluation: task, observed frames, scores
 LOOK_EVERY = 4_096  # observed frames between two looks at the loss, at most: on a GPU, looking means waiting
 LOOKS = 100  # at the loss of a short practice, so that its curves have a shape
 
@@ -81,17 +82,17 @@ class Practice:
         self.recordings: dict[int | str, Callable[[], None]] = {}
         self.randomness = context.stream("acting")
         self.observed_frames = 0
-        self.seam = 0  # the observed frames at the last seam whose tests are done
-        self.tested = 0  # how many tests of the next one are
-        self.rows = Rows()
+        self.seam = 0  # the observed frames at the last seam whose tests are done, or handed to the examiner
+        self.examiner = new_examiner(context, weights.network)
         self.learning = player is None
         self.unfiled: Moment | None = None  # the last step of the games, where the replay does not have it yet
         self.name, self.look_every = "", LOOK_EVERY
         self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
         self.new_scores: list[float] = []  # since then
 
-    def run(self, name: str, total_frames: int, tests: Sequence[Callable[[int], Row]]) -> list[Row]:
-        """Trains to the end and returns the rows of all tests, one of each a seam."""
+    def run(self, name: str, total_frames: int, tasks: Sequence[Task]) -> None:
+        """Trains to the end, with a test of every task at every seam. To be called with the examiner as a context, and
+        its rows to be asked for as late as possible: it may still have some to come."""
         self.name, self.look_every = name, min(LOOK_EVERY, max(1, total_frames // LOOKS))
         self.context.keeper.keep("practice", self)
         progress, seen = self.context.progress, self.observed_frames
@@ -99,14 +100,10 @@ class Practice:
         every = self.context.settings.evaluation.every
         while self.seam < total_frames:
             self.run_to(min((self.seam // every + 1) * every, total_frames))
-            for test in tests[self.tested :]:
-                self.rows.append(row := test(self.observed_frames))
-                self.tested += 1
-                mean = sum(row["scores"]) / len(row["scores"])
-                progress.measure("evaluation", self.observed_frames, {row["task"]: mean})
+            self.examiner.examine(tasks, self.observed_frames)
+            self.seam = self.observed_frames
+            self.examiner.keep_up()
             progress.per_second(self.observed_frames)  # tests are no training: the clock starts anew
-            self.seam, self.tested = self.observed_frames, 0
-        return self.rows
 
     def run_to(self, seam_end: int) -> None:
         """From one seam to the next. The games are started anew at a seam, in interrupted and uninterrupted runs
@@ -186,6 +183,7 @@ class Practice:
 
     def look(self) -> None:
         """Stops when the numbers have gone wrong, and tells how they are."""
+        self.examiner.collect()
         total, losses = float(self.best.loss_sum) if self.best.losses else 0.0, self.best.losses
         check_finite(total, self.name, f"{self.observed_frames:,} observed frames")
         if self.observed_frames > self.told_at:
@@ -204,20 +202,19 @@ class Practice:
 
     def _parts(self) -> Parts:
         parts = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, acting=self.randomness)
-        parts["rows"] = self.rows
         if self.player and self.replay:
             parts["player"], parts["replay"] = self.player, self.replay
         return parts
 
     def state(self) -> dict[str, Any]:
         self.file()
-        counters = ("observed_frames", "seam", "tested", "learning")
-        return {**{name: getattr(self, name) for name in counters}, **self._parts().state()}
+        counters = {name: getattr(self, name) for name in ("observed_frames", "seam", "learning")}
+        return {**counters, **self.examiner.state(), **self._parts().state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.observed_frames, self.seam = state["observed_frames"], state["seam"]
-        self.tested, self.learning = state["tested"], state["learning"]
+        self.observed_frames, self.seam, self.learning = state["observed_frames"], state["seam"], state["learning"]
         self._parts().restore(state)
+        self.examiner.restore(state)
         self.told, self.told_loss = self.best.losses, float(self.best.loss_sum)
         self.told_at = self.observed_frames - 1  # a seam's last look may be still to come
 

@@ -9,12 +9,12 @@ import torch
 
 from reaper.checkpoints import Parts
 from reaper.equations import dqn_loss, dqn_target
-from reaper.evaluation import evaluate
 from reaper.learning.acting import Player, exploration
 from reaper.learning.compiling import answer
 from reaper.learning.context import Context, kept_weights
+from reaper.learning.examining import Row
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
-from reaper.learning.practice import BestWindow, Practice, Row, crossed
+from reaper.learning.practice import BestWindow, Practice, crossed
 from reaper.learning.update import Answer, Batches, Update
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
@@ -101,13 +101,14 @@ class ShortTerm:
     def learn(self) -> Teacher:
         """Trains to the end and returns the weights of the best window."""
         context, frames = self.context, self.context.settings.short_term.observed_frames
-        tests = [lambda seen: evaluate(context, self.network, self.task, seen)]
-        rows = self.practice.run(f"learn {self.task.title}", frames, tests)
-        self.close()
-        self.best.put_back()
-        with torch.no_grad():
-            values = self.network(self.replay.sample_states(2_000, context.stream("value statistics")))
-        pictures = {"real": self.replay.distinct_states(64, context.stream("pictures")).cpu()}
+        with self.practice.examiner as examiner:
+            self.practice.run(f"learn {self.task.title}", frames, [self.task])
+            self.close()
+            self.best.put_back()
+            with torch.no_grad():
+                values = self.network(self.replay.sample_states(2_000, context.stream("value statistics")))
+            pictures = {"real": self.replay.distinct_states(64, context.stream("pictures")).cpu()}
+            rows = examiner.finish()
         return Teacher(kept_weights(self.network), float(values.mean()), float(values.std()), rows, pictures)
 
     def close(self) -> None:

@@ -1,0 +1,193 @@
+"""Tests during training: at every seam, whole games of every task known so far.
+
+On a CPU, and for small frames anywhere, they are played at once, while training waits. Beside a large network on a GPU
+they are played in a process of their own, from a copy of the weights, while training goes on. The rows are the same
+function of seed, weights, task and observed frames either way, but for the device that random numbers are drawn on and
+rounding is done by.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from reaper.checkpoints import Rows
+from reaper.errors import ReaperError, UserError
+from reaper.evaluation import evaluate
+from reaper.learning.context import Context, kept_weights
+from reaper.learning.examiner_process import Answer, Exam, ExaminerProcess, network_as_trained
+from reaper.networks.q_network import SMALL
+from reaper.paper.settings import Settings
+from reaper.tasks.sequence import find_task
+from reaper.tasks.task import Task
+
+Row = dict[str, Any]  # one test: task, observed frames, scores
+# Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size; and
+# tests that are left for later find all cores free while a long-term memory's generator is trained.
+MOST_PENDING = 8
+SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
+
+
+def worth_a_process(settings: Settings, device: torch.device) -> bool:
+    """Small games are over before a process would be there; on a CPU, the cores are what training needs itself."""
+    return device.type == "cuda" and settings.frames.size >= SMALL
+
+
+class Examiner(ABC):
+    """Tests a network, and has the rows, seam by seam and task by task. What it still owes is part of a checkpoint."""
+
+    def __init__(self, context: Context, network: torch.nn.Module) -> None:
+        self.context, self.network = context, network
+        self.rows = Rows()
+        self.tested = 0  # how many tests of the next seam are done
+
+    @abstractmethod
+    def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+        """Tests the network as it is now."""
+
+    def collect(self) -> None:  # noqa: B027 - there may be nothing of the kind
+        """Takes in what has arrived, without waiting."""
+
+    def keep_up(self) -> None:  # noqa: B027 - there may be nothing of the kind
+        """Waits if tests have fallen far behind. For moments at which all parts of a stage fit together."""
+
+    def finish(self) -> list[Row]:
+        """Waits for whatever is outstanding."""
+        return self.rows
+
+    def close(self) -> None:  # noqa: B027 - there may be nothing of the kind
+        """Leaves what is outstanding."""
+
+    def __enter__(self) -> Examiner:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def note(self, row: Row) -> None:
+        self.rows.append(row)
+        mean = sum(row["scores"]) / len(row["scores"])
+        self.context.progress.measure("evaluation", row["observed_frames"], {row["task"]: mean})
+
+    def state(self) -> dict[str, Any]:
+        return {"tested": self.tested, "rows": self.rows.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.tested = state["tested"]
+        self.rows.restore(state["rows"])
+
+
+class AtOnce(Examiner):
+    """Plays every test on the spot."""
+
+    def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+        for task in tasks[self.tested :]:
+            row = evaluate(self.context, self.network, task, observed_frames)
+            self.tested += 1
+            self.note(row)
+        self.tested = 0
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        if state.get("pending"):
+            raise UserError("this stage was begun on a GPU and owes tests; go on there, or delete its checkpoints")
+
+
+class Beside(Examiner):
+    """Hands copies of the network to a process, and takes in rows when they are there."""
+
+    def __init__(self, context: Context, network: torch.nn.Module) -> None:
+        super().__init__(context, network)
+        self.pending: deque[Exam] = deque()  # the oldest first
+        self.process: ExaminerProcess | None = None
+        self.here = False  # the process does not know the tasks, so they are played between seams after all
+
+    def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+        names = [task.name for task in tasks[self.tested :]]
+        self.tested = 0
+        if names:
+            self._hand_in(Exam(observed_frames, names, kept_weights(self.network)))
+
+    def _hand_in(self, exam: Exam) -> None:
+        self.pending.append(exam)
+        if not self.here:
+            self.process = self.process or ExaminerProcess(self.context)
+            self.process.hand_in(exam)
+
+    def collect(self, seconds: float = 0.0) -> None:
+        """And if nothing has arrived, waits so long at most until something has."""
+        while self.pending and self.process and self.process.answered(seconds):
+            self._take(self.process.receive())
+            seconds = 0.0
+
+    def _take(self, answer: Answer) -> None:
+        exam = self.pending[0]
+        if "error" in answer:
+            where = f"the test of {exam.tasks[0]} after {exam.observed_frames:,} observed frames failed"
+            error = ReaperError(f"{where}: {answer['error']}")
+            error.exit_code = answer["exit_code"]
+            raise error
+        if "unknown" in answer:  # registered by a script, most likely, and not by a package
+            text = f"training waits for tests of {answer['unknown']}: no entry point makes it known to other processes"
+            self.context.progress.remark(text)
+            self.here = True
+            self.close()
+            return
+        self._done(answer)
+
+    def _done(self, row: Row) -> None:
+        exam = self.pending[0]
+        assert (exam.tasks[0], exam.observed_frames) == (row["task"], row["observed_frames"])
+        del exam.tasks[0]
+        if not exam.tasks:
+            self.pending.popleft()
+        self.note(row)
+
+    def keep_up(self) -> None:
+        while len(self.pending) > (0 if self.here else MOST_PENDING):
+            self._wait()
+
+    def finish(self) -> list[Row]:
+        self.collect()
+        progress, tests = self.context.progress, sum(len(exam.tasks) for exam in self.pending)
+        if tests:
+            progress.begin("the last tests", tests, "tests")
+        while self.pending:
+            before = len(self.rows)
+            self._wait()
+            progress.advance(len(self.rows) - before)
+        return self.rows
+
+    def _wait(self) -> None:
+        """For a moment; a wish to stop is heard in it, and the tests that are outstanding are saved."""
+        self.context.keeper.reached()
+        if self.here:
+            exam, context = self.pending[0], replace(self.context, device=torch.device("cpu"))
+            network = network_as_trained(context, exam.weights)
+            self._done(evaluate(context, network, find_task(exam.tasks[0]), exam.observed_frames))
+        else:
+            self.collect(SECONDS_BETWEEN_LOOKS)
+
+    def close(self) -> None:
+        if self.process:
+            self.process.close()
+            self.process = None
+
+    def state(self) -> dict[str, Any]:
+        pending = {f"{i}": {**vars(exam), "tasks": list(exam.tasks)} for i, exam in enumerate(self.pending)}
+        return {**super().state(), "pending": pending}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        pending = state.get("pending", {})
+        for number in sorted(pending, key=int):
+            self._hand_in(Exam(**pending[number]))
+
+
+def new_examiner(context: Context, network: torch.nn.Module) -> Examiner:
+    return (Beside if context.tests_beside else AtOnce)(context, network)
