@@ -54,8 +54,8 @@ def process():
 class Slow:
     """Stands in for the process: has answers when it is told to."""
 
-    def __init__(self, context):
-        self.context, self.exams, self.answers, self.closed = context, [], [], False
+    def __init__(self, context, patient=True):
+        self.context, self.exams, self.answers, self.closed, self.patient = context, [], [], False, patient
         self.on_wait = lambda: None
 
     def hand_in(self, exam):
@@ -209,6 +209,24 @@ def test_late_rows_keep_their_order_and_training_waits_for_the_oldest_alone(slow
     assert len(beside.finish()) == 2 * (MOST_PENDING + 1)
     measured = [(event["step"], *event["values"]) for event in told if event.get("event") == "measured"]
     assert measured == [(row["observed_frames"], f"evaluation/{row['task']}") for row in beside.rows]
+
+
+def test_a_test_that_is_long_waited_for_is_played_at_full_priority(monkeypatch):
+    started = []
+
+    def start(context, patient=True):
+        started.append((Slow if patient else ExaminerProcess)(context, patient=patient))
+        return started[-1]
+
+    monkeypatch.setattr(examining, "ExaminerProcess", start)
+    monkeypatch.setattr(examining, "PATIENCE", 1.0)
+    network = context().q_network()
+    with Beside(context(), network) as beside:
+        beside.examine([CATCH, DODGE], 120)
+        assert beside.finish() == [evaluate(context(), network, task, 120) for task in (CATCH, DODGE)]
+        starved, hurried = started
+        assert starved.closed
+        assert os.getpriority(os.PRIO_PROCESS, hurried.process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_weights_are_those_of_the_seam(slow):

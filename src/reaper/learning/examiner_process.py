@@ -41,12 +41,13 @@ THREADS = 4
 # free for training where nothing but SCHED_IDLE runs; where there is no such thing, being nice has to do.
 _PROGRAM = """
 import os, sys
-os.nice(19)
-try:
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-except (AttributeError, OSError):
-    pass
-sys.path[:] = sys.argv[3:]
+if sys.argv[3] == "patient":
+    os.nice(19)
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except (AttributeError, OSError):
+        pass
+sys.path[:] = sys.argv[4:]
 from reaper.learning.examiner_process import main
 main()
 """
@@ -67,11 +68,14 @@ def network_as_trained(context: Context, weights: dict[str, torch.Tensor]) -> to
 
 
 class ExaminerProcess:
-    """The parent's side. Handing in an exam takes no time, whatever the process is busy with."""
+    """The parent's side. Handing in an exam takes no time, whatever the process is busy with. A patient one works only
+    where cores are free: what has once become patient may not become anything else, so hurrying takes a new process."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, patient: bool = True) -> None:
+        self.patient = patient
         self._line, theirs = Pipe()
-        words = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path]
+        how = [str(theirs.fileno()), str(os.getpid()), "patient" if patient else "hurried"]
+        words = [sys.executable, "-c", _PROGRAM, *how, *sys.path]
         threads = {"OMP_NUM_THREADS": f"{THREADS}", "OMP_WAIT_POLICY": "PASSIVE"}  # passive: none spins for others
         environment = {**os.environ, **threads, "CUDA_VISIBLE_DEVICES": ""}  # nothing of the GPU is taken
         # Signals that ask a run to stop are the parent's business; blocked ones stay blocked in the child.

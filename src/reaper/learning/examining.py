@@ -31,6 +31,7 @@ Row = dict[str, Any]  # one test: task, observed frames, scores
 # tests that are left for later find all cores free while a long-term memory's generator is trained.
 MOST_PENDING = 8
 SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
+PATIENCE = 60.0  # seconds of waiting for one test; where others take all cores, it would not be played at all
 
 
 def worth_a_process(settings: Settings, device: torch.device) -> bool:
@@ -106,6 +107,7 @@ class Beside(Examiner):
         self.pending: deque[Exam] = deque()  # the oldest first
         self.process: ExaminerProcess | None = None
         self.here = False  # the process does not know the tasks, so they are played between seams after all
+        self.waited = 0.0  # seconds, for the test that is being played
 
     def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
         names = [task.name for task in tasks[self.tested :]]
@@ -146,6 +148,7 @@ class Beside(Examiner):
         del exam.tasks[0]
         if not exam.tasks:
             self.pending.popleft()
+        self.waited = 0.0
         self.note(row)
 
     def keep_up(self) -> None:
@@ -171,7 +174,17 @@ class Beside(Examiner):
             network = network_as_trained(context, exam.weights)
             self._done(evaluate(context, network, find_task(exam.tasks[0]), exam.observed_frames))
         else:
+            self.waited += SECONDS_BETWEEN_LOOKS
             self.collect(SECONDS_BETWEEN_LOOKS)
+            if self.process and self.process.patient and self.waited > PATIENCE:
+                self._hurry()
+
+    def _hurry(self) -> None:
+        """The tests that training waits for are worth as much as training itself."""
+        self.close()
+        self.process = ExaminerProcess(self.context, patient=False)
+        for exam in self.pending:
+            self.process.hand_in(exam)
 
     def close(self) -> None:
         if self.process:
