@@ -42,7 +42,7 @@ THREADS = 4
 _PROGRAM = """
 import os, sys
 if sys.argv[3] == "patient":
-    os.nice(19)
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
     try:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except (AttributeError, OSError):
