@@ -12,6 +12,7 @@ from reaper.tasks.task import Step, Task, VectorTask
 
 ACTIONS = 18
 EMULATOR_FRAMES = 108_000  # half an hour of play, the longest a game may last
+TITLES = {"jamesbond": "James Bond", "qbert": "Q*bert"}  # where the ROM's name is not the game's
 THREADS = "REAPER_EMULATOR_THREADS"  # environment variable: how many threads step the games of one task
 
 
@@ -91,5 +92,5 @@ def atari_task(name: str) -> Task:
 
     if roms.get_rom_path(rom) is None:
         raise UserError(f"the ROM of {name} is missing: pip install --force-reinstall 'ale-py>=0.11'")
-    title = " ".join(rom.split("_")).title()
+    title = TITLES.get(rom, " ".join(rom.split("_")).title())
     return Task(name, title, ACTIONS, lambda games, size: AtariTask(name, rom, games, size), about="Atari 2600")
