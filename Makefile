@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-long check format bench clean
+.PHONY: demo play test test-long check format bench clean
 
 demo: .venv/base  ## RePR and no-reh on three small games; ends in a page to look at
 	$(BIN)/reaper demo
+
+play: .venv/play  ## one network plays the three Atari games that it learnt one after another: three films
+	for game in RoadRunner Boxing Jamesbond; do $(BIN)/reaper play --pretrained atari-3 --task $$game --video $$game.mp4 || exit; done
 
 test: .venv/dev  ## everything but the long tests
 	$(BIN)/python -m pytest -q -n 2
@@ -36,6 +39,10 @@ clean:
 .venv/base: .venv/bin/python pyproject.toml constraints.txt
 	$(INSTALL) torch
 	$(INSTALL) --no-build-isolation --editable .
+	touch $@
+
+.venv/play: .venv/base
+	$(INSTALL) --no-build-isolation --editable '.[atari,video]'
 	touch $@
 
 .venv/dev: .venv/base
