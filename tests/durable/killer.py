@@ -1,5 +1,6 @@
 """Kills a shrunk run with SIGKILL at random moments, over and over, until so many have hit it; prints what was hit.
-OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is done.
+OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is done. Some kinds of stages are so short that random
+moments miss them: in its last third, a kill waits for a stage of a kind that none has hit yet.
 
     python killer.py OUT KILLS SEED CONDITION...
 
@@ -34,8 +35,9 @@ def study(conditions):
     return plan(conditions, tasks, device="cpu", workers=1, overrides=overrides, checkpoint_every="24")
 
 
-def attempt(conditions, out, seconds):
-    """Runs the study in a child and kills it after so many seconds; None: it had ended before."""
+def attempt(conditions, out, seconds, aimed_at=frozenset()):
+    """Runs the study in a child and kills it after so many seconds, or later, as soon as one of the stages aimed at is
+    running; None: it had ended before."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -45,29 +47,36 @@ def attempt(conditions, out, seconds):
         finally:
             os._exit(code)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or (aimed_at and aimed_at.isdisjoint(running_in(out))):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             assert os.waitstatus_to_exitcode(status) == 0, f"the run failed: {status}"
             return None
         time.sleep(0.002)
-    running = [path.name for path in (out / "locks").glob("*")] if out.exists() else []
+    running = running_in(out)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return running
 
 
-def kill_until_done(conditions, out, kills, moments, longest, kinds):
-    """The kinds of stages that were running when the process was killed, and how often one went on from its middle."""
-    hit, resumed = [], 0
+def running_in(out):
+    """The stages that are being run, by their digests."""
+    return {path.name for path in out.glob("locks/*")}
+
+
+def kill_until_done(conditions, out, kills, hit, moments, longest, kinds):
+    """Adds the kinds of stages that were running when the process was killed, and returns how often one went on from
+    its middle."""
+    resumed = 0
     while len(hit) < kills:
         resumed += bool(list(out.glob("unfinished/*/[0-9]*")))
-        found = attempt(conditions, out, moments.uniform(0.01, longest))
+        missed = {name for name, kind in kinds.items() if kind not in hit} if 3 * len(hit) >= 2 * kills else frozenset()
+        found = attempt(conditions, out, moments.uniform(0.01, longest), missed)
         if found is None:
-            return hit, resumed
+            return resumed
         hit.append(next((kinds[name] for name in found if name in kinds), "between stages"))
     assert attempt(conditions, out, 600) is None
-    return hit, resumed
+    return resumed
 
 
 def main():
@@ -78,8 +87,8 @@ def main():
     longest = 2 * (time.monotonic() - started) / 25  # so that the kills are spread over a whole run
     hit, resumed, runs = [], 0, 0
     while len(hit) < kills:
-        more, times = kill_until_done(conditions, out / f"{runs}", kills - len(hit), moments, longest, kinds)
-        hit, resumed, runs = hit + more, resumed + times, runs + 1
+        resumed += kill_until_done(conditions, out / f"{runs}", kills, hit, moments, longest, kinds)
+        runs += 1
     print(json.dumps({"kills": len(hit), "hit": hit, "resumed": resumed, "runs": runs}))
 
 
