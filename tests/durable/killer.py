@@ -1,8 +1,10 @@
 """Kills a shrunk run with SIGKILL at random moments, over and over, until so many have hit it; prints what was hit.
-OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is done. Some kinds of stages are so short that random
-moments miss them: in its last third, a kill waits for a stage of a kind that none has hit yet.
+OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is done.
 
-    python killer.py OUT KILLS SEED CONDITION...
+    python killer.py OUT KILLS SEED random|every-kind CONDITION...
+
+Some kinds of stages are so short that random moments miss them. With `every-kind` the last kills, two a kind, wait for
+a stage of a kind that none has hit yet.
 
 Every attempt is a fork of this process, which has imported everything and started no thread: so an attempt costs only
 its work, and may be killed anywhere in it.
@@ -64,14 +66,16 @@ def running_in(out):
     return {path.name for path in out.glob("locks/*")}
 
 
-def kill_until_done(conditions, out, kills, hit, moments, longest, kinds):
+def kill_until_done(conditions, out, kills, hit, moments, longest, kinds, every_kind):
     """Adds the kinds of stages that were running when the process was killed, and returns how often one went on from
     its middle."""
     resumed = 0
     while len(hit) < kills:
         resumed += bool(list(out.glob("unfinished/*/[0-9]*")))
-        missed = {name for name, kind in kinds.items() if kind not in hit} if 3 * len(hit) >= 2 * kills else frozenset()
-        found = attempt(conditions, out, moments.uniform(0.01, longest), missed)
+        missed = set(kinds.values()) - set(hit)
+        aims = every_kind and kills - len(hit) <= 2 * len(missed)
+        aimed_at = {name for name, kind in kinds.items() if aims and kind in missed}
+        found = attempt(conditions, out, moments.uniform(0.01, longest), aimed_at)
         if found is None:
             return resumed
         hit.append(next((kinds[name] for name in found if name in kinds), "between stages"))
@@ -80,14 +84,15 @@ def kill_until_done(conditions, out, kills, hit, moments, longest, kinds):
 
 
 def main():
-    out, kills, moments, conditions = Path(sys.argv[1]), int(sys.argv[2]), random.Random(sys.argv[3]), sys.argv[4:]
+    out, kills, moments = Path(sys.argv[1]), int(sys.argv[2]), random.Random(sys.argv[3])
+    every_kind, conditions = sys.argv[4] == "every-kind", sys.argv[5:]
     kinds = {stage.digest: stage.kind for stage in study(conditions).stages}
     started = time.monotonic()
     assert attempt(conditions, out / "whole", 600) is None
     longest = 2 * (time.monotonic() - started) / 25  # so that the kills are spread over a whole run
     hit, resumed, runs = [], 0, 0
     while len(hit) < kills:
-        resumed += kill_until_done(conditions, out / f"{runs}", kills, hit, moments, longest, kinds)
+        resumed += kill_until_done(conditions, out / f"{runs}", kills, hit, moments, longest, kinds, every_kind)
         runs += 1
     print(json.dumps({"kills": len(hit), "hit": hit, "resumed": resumed, "runs": runs}))
 
