@@ -19,8 +19,8 @@ def artefacts(out):
     return {str(p.relative_to(out)): p.read_bytes() for p in [*found, out / "reaper.json"] if p.name != "made.json"}
 
 
-def compare(tmp_path, kills, conditions):
-    words = [sys.executable, str(KILLER), str(tmp_path), str(kills), "1", *conditions]
+def compare(tmp_path, kills, conditions, when="random"):
+    words = [sys.executable, str(KILLER), str(tmp_path), str(kills), "1", when, *conditions]
     done = subprocess.run(words, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
@@ -56,7 +56,7 @@ def test_stages_of_analyses_resume_exactly(tmp_path, experiment, hit):
 
 @pytest.mark.long
 def test_thirty_kills_that_hit_every_kind_of_stage(tmp_path):
-    told = compare(tmp_path, 30, ["RePR"])
+    told = compare(tmp_path, 30, ["RePR"], when="every-kind")
     assert {"short-term", "consolidate", "evaluate"} <= set(told["hit"])
 
 
@@ -68,4 +68,4 @@ def test_every_condition_resumes_exactly(tmp_path, condition):
 
 @pytest.mark.long
 def test_tests_beside_training_survive_kills(tmp_path):
-    compare(tmp_path, 12, ["--beside", "RePR"])
+    compare(tmp_path, 12, ["RePR"], when="beside")

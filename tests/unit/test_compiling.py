@@ -75,7 +75,7 @@ def test_what_cannot_be_compiled_is_run_as_it_is():
     def untraceable(values):
         return values * (2.0 if float(values.sum()) > 0 else -1.0)  # a branch on a tensor
 
-    run = compiled(untraceable)
+    run = compiled(untraceable, torch.device("cpu"))
     with pytest.warns(UserWarning, match="untraceable is run without compiling"):
         assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
     assert run(torch.tensor([-1.0])).tolist() == [1.0]

@@ -51,12 +51,14 @@ def quick_rounding(device: torch.device) -> torch.dtype | None:
     return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
 
 
-def compiled(function: Function, plain: Callable | None = None) -> Function:
+def compiled(function: Function, device: torch.device, plain: Callable | None = None) -> Function:
     """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own. What cannot be
     traced (a retention method of a user's, say) is run as it is: `plain`, or the function itself."""
     from torch._dynamo.exc import TorchDynamoException  # here, because it takes seconds to import
 
-    quick = torch.compile(function, fullgraph=True, dynamic=False)
+    # On a CPU the second core idles while Python goes from kernel to kernel, so C++ does that too.
+    options: dict[str, Any] | None = {"cpp_wrapper": True} if device.type == "cpu" else None
+    quick = torch.compile(function, fullgraph=True, dynamic=False, options=options)
     chosen: list[Callable] = [quick]
 
     def run(*words: Any) -> Any:

@@ -41,7 +41,7 @@ class Context:
 
     def faster(self, function: Function) -> Function:
         """The same function, compiled where that pays."""
-        return compiled(function) if self.compiles else function
+        return compiled(function, self.device) if self.compiles else function
 
     def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
         """A DQN with the given weights, or freshly drawn ones."""

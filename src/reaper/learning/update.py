@@ -57,8 +57,9 @@ class Update:
         compiles: bool = False,
     ) -> None:
         self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
-        self.rounding = quick_rounding(weights.values.device) if compiles else None
-        self.run = compiled(self.as_one_function, self.step_by_step) if compiles else self.step_by_step
+        device = weights.values.device
+        self.rounding = quick_rounding(device) if compiles else None
+        self.run = compiled(self.as_one_function, device, self.step_by_step) if compiles else self.step_by_step
 
     def __call__(self, *batch: Any) -> torch.Tensor:
         """Makes one update and returns its loss, still on the device."""
