@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from reaper.paper.settings import Settings
 from reaper.scales import as_dict, check, from_dict
 from reaper.sealed_zip import Pack
 from reaper.store import Artefact, Store
-from reaper.tasks.sequence import find_task, match_task
+from reaper.tasks.sequence import find_task, match_task, open_show
+from reaper.tasks.task import VectorTask
 from reaper.zoo import locate
 
 
@@ -60,21 +62,33 @@ class Agent:
         chosen = actions.cpu().numpy()
         return (chosen[0] if states.ndim == 3 else chosen), None
 
-    def play(self, task: str, seed: int = 0) -> Iterator[tuple[np.ndarray, float]]:
-        """One whole game: its frames (size, size) and the score so far."""
-        game = self.context.open(find_task(match_task(self.tasks, task)), 1)
+    def play(self, task: str, seed: int = 0, for_people: bool = False) -> Iterator[tuple[np.ndarray, float]]:
+        """One whole game: its frames (size, size) and the score so far; `for_people`, frames are as people see the
+        game, (height, width, 3), where the task has such."""
+        found = find_task(match_task(self.tasks, task))
+        with ExitStack() as opened:
+            game = opened.enter_context(closing(self.context.open(found, 1)))
+            show = open_show(found, 1, self.context.actions) if for_people else None
+            if show:
+                opened.enter_context(closing(show))
+            yield from self._played(game, show, seed)
+
+    def _played(self, game: VectorTask, show: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:
         player = Player(game, self.context.settings.frames.history, self.context.actions, self.context.device)
-        randomness = self.context.stream("game", seed)
-        player.begin(self.context.derive_seed("game", task, seed))
+        randomness, first = self.context.stream("game", seed), self.context.derive_seed("game", game.name, seed)
+        player.begin(first)
+        seen = show.reset(first) if show else player.stack[:, -1].cpu().numpy()
         score, ended = 0.0, False
         while not ended:
-            yield player.stack[0, -1].cpu().numpy().copy(), score
+            yield seen[0].copy(), score
             player.send(self.network, self.context.settings.evaluation.exploration, randomness)
+            if show:
+                show.send(player.outbox.numpy())
             step = player.receive()
             player.take_in()
+            seen = show.receive().frames if show else player.stack[:, -1].cpu().numpy()
             score, ended = score + float(step.rewards[0]), bool(step.ended[0])
-        yield player.stack[0, -1].cpu().numpy().copy(), score
-        game.close()
+        yield seen[0].copy(), score
 
 
 def load(

@@ -126,8 +126,9 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
     agent = load(path, arguments.condition, arguments.seed, arguments.sequence, arguments.after_task)
     task = find_task(match_task(agent.tasks, arguments.task))
     for number in range(arguments.games):
-        game = agent.play(task.name, seed=number)
-        if arguments.video and number == 0:
+        filmed = bool(arguments.video) and number == 0
+        game = agent.play(task.name, seed=number, for_people=filmed)
+        if filmed:
             score = write_video(arguments.video, game, task.title)
             console.print(f"video: {arguments.video}", highlight=False)
         else:

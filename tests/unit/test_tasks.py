@@ -11,7 +11,7 @@ from reaper.results import read_results
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.atari import AtariTask
 from reaper.tasks.gymnasium import GymnasiumTask, to_frames
-from reaper.tasks.sequence import find_sequence, match_task, open_task
+from reaper.tasks.sequence import find_sequence, find_task, match_task, open_show, open_task
 
 
 class Lights(gymnasium.Env):
@@ -120,6 +120,28 @@ def test_atari_keeps_the_contract():
     assert lost >= 4 * ended  # five lives a game: four lost while it goes on, and the last ends it
     assert resets >= ended - 4
     task.close()
+
+
+def test_atari_as_people_see_it_is_the_same_play():
+    task = find_task("ALE/Boxing-v5")
+    seen, shown = open_task(task, 2, 84, 20), open_show(task, 2, 20)  # of 20 actions the last two do nothing
+    assert shown is not None
+    assert seen.reset(5).shape == (2, 84, 84)
+    screen, scored = shown.reset(5), 0
+    assert (screen.shape, screen.dtype) == ((2, 210, 160, 3), np.uint8)
+    assert len(np.unique(screen[0].reshape(-1, 3), axis=0)) > 4
+    random = np.random.default_rng(1)
+    for _ in range(300):
+        actions = random.integers(20, size=2)
+        for games in (seen, shown):
+            games.send(actions)
+        step, other = seen.receive(), shown.receive()
+        assert np.array_equal(step.rewards, other.rewards)
+        scored += np.count_nonzero(step.rewards)
+    assert scored > 5
+    seen.close()
+    shown.close()
+    assert open_show(find_task("catch"), 1, 6) is None
 
 
 def test_atari_is_repeatable():

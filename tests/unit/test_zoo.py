@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import reaper
 from reaper.cli import main
@@ -52,6 +53,19 @@ def test_a_pretrained_agent_plays_and_is_filmed(tmp_path, capsys):
     assert main(words) == 0
     assert film.stat().st_size > 1000
     assert "Catch, game 1:" in capsys.readouterr().out
+
+
+def test_the_atari_entry_boxes_as_its_card_says_and_is_filmed_in_colour(tmp_path, capsys):
+    film = tmp_path / "boxing.gif"
+    words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--games", "1", "--video", str(film)]
+    assert main(words) == 0
+    score = float(capsys.readouterr().out.rpartition(": ")[2])
+    told = pretrained("atari-3").facts["scores"]["ALE/Boxing-v5"]
+    assert abs(score - told["mean"]) <= 4 * told["deviation"]  # random play is at zero
+    with Image.open(film) as picture:
+        assert picture.n_frames > 1000
+        _, green, blue = (np.asarray(channel, float) for channel in picture.convert("RGB").split())
+        assert np.abs(green - blue).max() > 20
 
 
 def test_the_list_and_the_cards(capsys):

@@ -19,17 +19,17 @@ from reaper.agent import Agent, load
 from reaper.errors import UserError
 from reaper.report.illustrations import data_uri
 from reaper.report.kept import Kept
-from reaper.report.videos import FRAMES_PER_SECOND, encoder, write_mp4
+from reaper.report.videos import FRAMES_PER_SECOND, encoder, grey, write_mp4
 from reaper.results import RunResult
 from reaper.store import Store
 
-FORMAT = 1  # of what is kept; another one makes it anew
+FORMAT = 2  # of what is kept; another one makes it anew
 SECONDS = 10
 WIDE = 528  # pixels, about, for all columns of a film
 BORDER = 4
 GROUND, INK, DIM = 24, 235, 130
 
-Clip = list[tuple[np.ndarray, float]]  # frames and the score so far
+Clip = list[tuple[np.ndarray, float]]  # frames, grey or in colour, and the score so far
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def read_film(store: Store, run: RunResult, kept: Kept, most_bytes: int) -> Film
 
 
 def _clip(agent: Agent, task: str) -> Clip:
-    return list(islice(agent.play(task), SECONDS * FRAMES_PER_SECOND))
+    return list(islice(agent.play(task, for_people=True), SECONDS * FRAMES_PER_SECOND))
 
 
 def _frames(store: Store, run: RunResult, memories: Sequence[str | None]) -> list[Image.Image]:
@@ -101,7 +101,9 @@ def _moment(run: RunResult, memories: Sequence[str | None], clips: dict, moment:
     side = size * max(1, WIDE // count // size)
     letters = min(24, max(12, side // 7))
     wide, high = side + BORDER, side + letters + 2 * BORDER
-    picture = Image.new("L", (wide * count // 2 * 2, high * count // 2 * 2), GROUND)  # video needs even sides
+    mode = "RGB" if any(clip[0][0].ndim == 3 for clip in clips.values()) else "L"
+    sides = (wide * count // 2 * 2, high * count // 2 * 2)  # video needs even ones
+    picture = Image.new(mode, sides, grey(GROUND, mode))
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(letters)
     for place in range(count):
         for stage, digest in enumerate(memories):
@@ -109,14 +111,15 @@ def _moment(run: RunResult, memories: Sequence[str | None], clips: dict, moment:
             clip = clips.get((place, stage))
             if clip is None:
                 text = "not learnt yet" if digest or place > stage else "not finished"
-                draw.text((left + side // 2, top + side // 2), text, fill=DIM, font=font, anchor="mm")
+                draw.text((left + side // 2, top + side // 2), text, fill=grey(DIM, mode), font=font, anchor="mm")
                 continue
             frame, score = clip[min(moment, len(clip) - 1)]
             over = moment >= len(clip)
-            tile = Image.fromarray(frame).resize((side, side), Image.Resampling.NEAREST)
+            how = Image.Resampling.NEAREST if frame.ndim == 2 else Image.Resampling.BOX
+            tile = Image.fromarray(frame).convert(mode).resize((side, side), how)
             picture.paste(ImageEnhance.Brightness(tile).enhance(0.5) if over else tile, (left, top))
             words = f"{score:g}, over" if over else f"{score:g}"
-            draw.text((left + 2, top + side + 2), words, fill=DIM if over else INK, font=font)
+            draw.text((left + 2, top + side + 2), words, fill=grey(DIM if over else INK, mode), font=font)
     return picture
 
 

@@ -12,18 +12,23 @@ from PIL import Image, ImageDraw
 from reaper.errors import UserError
 from reaper.files import storing
 
-SIDE = 336  # pixels; a multiple of 16 and of 84, so that both kinds of frame are enlarged without blur
+SIDE = 336  # pixels, about; a multiple of 16 and of 84, so that both kinds of frame are enlarged without blur
 FRAMES_PER_SECOND = 15
 BANNER = 24
 
 
 def _picture(frame: np.ndarray, caption: str) -> Image.Image:
-    scale = max(1, SIDE // frame.shape[0])
+    scale = max(1, round(SIDE / frame.shape[0]))
     enlarged = Image.fromarray(frame).resize((frame.shape[1] * scale, frame.shape[0] * scale), Image.Resampling.NEAREST)
-    picture = Image.new("L", (enlarged.width, enlarged.height + BANNER), 16)
+    picture = Image.new(enlarged.mode, (enlarged.width, enlarged.height + BANNER), grey(16, enlarged.mode))
     picture.paste(enlarged, (0, BANNER))
-    ImageDraw.Draw(picture).text((8, 6), caption, fill=235)
+    ImageDraw.Draw(picture).text((8, 6), caption, fill=grey(235, enlarged.mode))
     return picture
+
+
+def grey(level: int, mode: str) -> int | tuple[int, int, int]:
+    """A grey as a picture of this mode takes it: L, or RGB."""
+    return level if mode == "L" else (level, level, level)
 
 
 def write_video(path: Path, game: Iterable[tuple[np.ndarray, float]], title: str, most_frames: int = 3_000) -> float:
@@ -59,7 +64,8 @@ def write_mp4(path: Path, pictures: list[Image.Image]) -> None:
         raise UserError("MP4 videos need ffmpeg: pip install 'reaper-rl[video]' (or write a .gif)")
     import imageio_ffmpeg
 
-    options: Any = {"pix_fmt_in": "gray", "pix_fmt_out": "yuv420p", "fps": FRAMES_PER_SECOND, "macro_block_size": 2}
+    kind = {"L": "gray", "RGB": "rgb24"}[pictures[0].mode]
+    options: Any = {"pix_fmt_in": kind, "pix_fmt_out": "yuv420p", "fps": FRAMES_PER_SECOND, "macro_block_size": 2}
     options |= {"quality": None, "output_params": ["-crf", "28", "-preset", "veryfast", "-movflags", "+faststart"]}
     writer = imageio_ffmpeg.write_frames(str(path), pictures[0].size, **options)
     writer.send(None)

@@ -11,6 +11,7 @@ from reaper.errors import UserError
 from reaper.tasks.task import Step, Task, VectorTask
 
 ACTIONS = 18
+SCREEN = (210, 160)  # height and width of what an Atari shows
 EMULATOR_FRAMES = 108_000  # half an hour of play, the longest a game may last
 TITLES = {"jamesbond": "James Bond", "qbert": "Q*bert"}  # where the ROM's name is not the game's
 THREADS = "REAPER_EMULATOR_THREADS"  # environment variable: how many threads step the games of one task
@@ -39,18 +40,21 @@ class AtariTask(VectorTask):
 
     actions = ACTIONS
 
-    def __init__(self, name: str, rom: str, games: int, frame_size: int) -> None:
+    def __init__(self, name: str, rom: str, games: int, frame_size: int | None) -> None:
+        """Without a frame size, frames are the whole screen in colour."""
         from ale_py.vector_env import AtariVectorEnv
 
-        self.name, self.games, self.frame_size = name, games, frame_size
+        self.name, self.games, self.frame_size = name, games, frame_size or SCREEN[0]
+        height, width = (frame_size, frame_size) if frame_size else SCREEN
         self._emulators = AtariVectorEnv(
             rom,
             games,
             num_threads=min(games, emulator_threads()),
             full_action_space=True,
             stack_num=1,  # stacks are the player's business
-            img_height=frame_size,
-            img_width=frame_size,
+            img_height=height,
+            img_width=width,
+            grayscale=frame_size is not None,
             max_num_frames_per_episode=EMULATOR_FRAMES,
             # The defaults would press FIRE at every start, restart the game at every lost life and hide the score.
             use_fire_reset=False,
@@ -93,4 +97,11 @@ def atari_task(name: str) -> Task:
     if roms.get_rom_path(rom) is None:
         raise UserError(f"the ROM of {name} is missing: pip install --force-reinstall 'ale-py>=0.11'")
     title = TITLES.get(rom, " ".join(rom.split("_")).title())
-    return Task(name, title, ACTIONS, lambda games, size: AtariTask(name, rom, games, size), about="Atari 2600")
+    return Task(
+        name,
+        title,
+        ACTIONS,
+        lambda games, size: AtariTask(name, rom, games, size),
+        about="Atari 2600",
+        show=lambda games: AtariTask(name, rom, games, None),
+    )

@@ -131,8 +131,16 @@ class FewerActions(VectorTask):
 
 def open_task(task: Task, games: int, frame_size: int, actions: int) -> VectorTask:
     """The running games, with the sequence's frame size and action set."""
-    games_running = task.open(games, frame_size)
-    return games_running if games_running.actions == actions else FewerActions(games_running, actions)
+    return _with_actions(task.open(games, frame_size), actions)
+
+
+def open_show(task: Task, games: int, actions: int) -> VectorTask | None:
+    """The same games in a person's colours, where the task has them."""
+    return _with_actions(task.show(games), actions) if task.show else None
+
+
+def _with_actions(games: VectorTask, actions: int) -> VectorTask:
+    return games if games.actions == actions else FewerActions(games, actions)
 
 
 def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:

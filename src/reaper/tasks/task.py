@@ -23,7 +23,7 @@ import numpy as np
 class Step:
     """What one step of all games brought; every array has one row a game."""
 
-    frames: np.ndarray  # (games, height, width) uint8
+    frames: np.ndarray  # (games, height, width) uint8; of a `show`, with three colours
     rewards: np.ndarray  # (games,) float32: the score gained, never clipped
     ended: np.ndarray  # (games,) bool: the whole game is over, for whatever reason
     cut_off: np.ndarray  # (games,) bool: it is over only because of a time limit, so its end says nothing about value
@@ -65,3 +65,6 @@ class Task:
     open: Callable[[int, int], VectorTask]  # (games, frame_size) -> the running games
     frame_size: int | None = None  # None: frames are resized to whatever the sequence asks for
     about: str = ""
+    # The same games as people see them: frames are (games, height, width, 3), and the same seed and actions bring the
+    # same play. None: what the agent sees is all there is.
+    show: Callable[[int], VectorTask] | None = None
