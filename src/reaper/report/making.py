@@ -76,9 +76,10 @@ def read_making(store: Store, results: list[RunResult]) -> Making:
     done = [store.stage(digest) for digest in digests if store.has(digest)]
     made = [artefact.made() for artefact in done]
     machines: dict[str, set[str]] = {}
-    seconds: dict[str, list[float]] = {}
+    seconds: dict[str, list[tuple[float, int]]] = {}  # kind -> how long each stage took, for how many frames
     for artefact, record in zip(done, made, strict=True):
-        seconds.setdefault(artefact.manifest["kind"], []).append(record.get("seconds", 0.0))
+        taken = (record.get("seconds", 0.0), _trained_frames(artefact))
+        seconds.setdefault(artefact.manifest["kind"], []).append(taken)
         for name in record.keys() & set(_MACHINE):
             machines.setdefault(name, set()).add(str(record[name]))
     return Making(
@@ -88,7 +89,7 @@ def read_making(store: Store, results: list[RunResult]) -> Making:
         tuple(sorted({result.seed for result in results})),
         len(done),
         len(digests),
-        sum(sum(values) for values in seconds.values()),
+        sum(taken for values in seconds.values() for taken, _ in values),
         {name: sorted(values) for name, values in sorted(machines.items())},
         _time_grid(seconds),
         _settings_grid(common["settings"]),
@@ -111,16 +112,30 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _time_grid(seconds: dict[str, list[float]]) -> Grid:
-    rows = [
-        (kind, str(len(values)), duration(sum(values)), duration(sum(values) / len(values)))
-        for kind, values in sorted(seconds.items(), key=lambda item: -sum(item[1]))
-    ]
-    everything = [value for values in seconds.values() for value in values]
-    if everything:
-        rows.append(("together", str(len(everything)), duration(sum(everything)), ""))
+def _trained_frames(artefact: Artefact) -> int:
+    """Observed frames that a stage trained for; 0 where it trained no agent."""
+    spec = artefact.manifest["spec"]
+    part = {"short-term": "short_term", "consolidate": "long_term" if "memory" in spec.get("parents", ()) else None}
+    return spec.get("settings", {}).get(part.get(artefact.manifest["kind"]), {}).get("observed_frames", 0)
+
+
+def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> Grid:
+    rows = []
+    total = {kind: sum(taken for taken, _ in values) for kind, values in seconds.items()}
+    for kind in sorted(seconds, key=lambda kind: -total[kind]):
+        training = [(taken, frames) for taken, frames in seconds[kind] if frames]
+        time = sum(taken for taken, _ in training)
+        rate = f"{sum(frames for _, frames in training) / time:,.0f}" if time else ""
+        count = len(seconds[kind])
+        rows.append((kind, str(count), duration(total[kind]), duration(total[kind] / count), rate))
+    if rows:
+        count = sum(map(len, seconds.values()))
+        rows.append(("together", str(count), duration(sum(total.values())), "", ""))
     notes = ["Each stage's own time; stages that ran side by side each count in full."]
-    return Grid("Wall time", ("kind of stage", "stages", "time", "time a stage"), rows, notes)
+    if any(row[-1] for row in rows):
+        rest = "tests and the training of generators included"
+        notes.append(f"Frames a second: observed frames of training over all of the time of their stages, {rest}.")
+    return Grid("Wall time", ("kind of stage", "stages", "time", "time a stage", "frames a second"), rows, notes)
 
 
 def _stage_grid(done: list[Artefact], made: list[dict[str, Any]]) -> Grid:
