@@ -57,6 +57,7 @@ class Bench:
     figures: list[Figure] = field(default_factory=list)
     set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
     threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
+    opened: dict[str, list[VectorTask]] = field(default_factory=dict)  # games to train on, and those that run bare
 
     def __post_init__(self) -> None:
         use_quick_arithmetic(self.device)
@@ -74,6 +75,14 @@ class Bench:
         self.context = Context(quick, self.actions, 0, ("bench",), self.device, compiles=compiles)
 
     def run(self) -> None:
+        try:
+            self._run()
+        finally:
+            for games in self.opened.values():
+                for some in games:
+                    some.close()
+
+    def _run(self) -> None:
         short = self._timed("short-term", lambda: self._short_term())
         self._count_threads(short.practice)
         for task in self.tasks:
@@ -82,11 +91,9 @@ class Bench:
             self._beside(short.practice, self.tasks[-1])
         self._checkpoint(short.practice)
         self._generator(short)
-        self._close(short.practice)
         _, _, practice = self._timed("long-term", lambda: self._long_term())
         for task in self.tasks:
             self._training("long-term training", practice, task)
-        self._close(practice)
         for task in self.tasks:
             self._evaluation(task)
 
@@ -109,6 +116,7 @@ class Bench:
     def _short_term(self) -> ShortTerm:
         learner = ShortTerm(self.context, self.tasks[0])
         learner.practice.run_to(2 * self.context.settings.play.replay_start)
+        self._close(learner.practice)
         return learner
 
     def _long_term(self) -> tuple[Any, Any, Practice]:
@@ -123,31 +131,36 @@ class Bench:
         consolidation = Consolidation(context, two, condition.teaches, condition.retention, knowledge, teacher)
         lesson, recall, practice = consolidation.begin(memory, context.q_network(memory.agent))
         practice.run_to(2 * context.settings.play.replay_start)
+        self._close(practice)
         return lesson, recall, practice
+
+    def _close(self, practice: Practice) -> None:
+        """A learner's own games make way for those that all learners are measured on."""
+        assert practice.player is not None
+        practice.player.task.close()
+
+    def _games(self, task: Task) -> list[VectorTask]:
+        """Opened once: it takes a tenth of a second a game."""
+        if task.name not in self.opened:
+            self.opened[task.name] = [self.context.open(task, self.settings.play.games) for _ in range(2)]
+        return self.opened[task.name]
 
     def _training(self, what: str, practice: Practice, task: Task) -> None:
         """Steps with their updates, and the same actions without."""
         player = practice.player
         assert player is not None
-        player.task.close()
-        player.task = self.context.open(task, self.settings.play.games)
-        alone = self.context.open(task, self.settings.play.games)
+        player.task, alone = self._games(task)
         rates, bare = [], []
         for seed in range(self.repeats):
             player.begin(seed)
             rates.append(self._frames_a_second(practice.step))
             bare.append(bare_rate(alone, seed, player.log))
-        alone.close()
         if what.startswith("short"):
             self._note(Figure("bare emulation", task.name, "frames", tuple(bare)))
         shares = tuple(rate / yardstick for rate, yardstick in zip(rates, bare, strict=True))
         self._note(Figure(what, task.name, "frames", tuple(rates), shares))
         if updates := practice.recordings.get(self._updates_a_step()):
             self._updates(what, updates, task)
-
-    def _close(self, practice: Practice) -> None:
-        assert practice.player is not None
-        practice.player.task.close()  # not the learner's own games: they made way for others
 
     def _updates_a_step(self) -> int:
         return self.settings.play.games // self.settings.play.frames_per_update
@@ -185,6 +198,7 @@ class Bench:
             return
         player = practice.player
         assert player is not None
+        player.task = self._games(self.tasks[0])[0]
         player.begin(0)
         self._frames_a_second(practice.step)
         for threads in (cores // 2, cores - 1, cores, 2 * cores):
@@ -198,6 +212,8 @@ class Bench:
         self.say(f"bare emulation by number of threads: {rates}")
         if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
             os.environ[THREADS] = str(best)
+            for games in self.opened.pop(self.tasks[0].name):
+                games.close()
 
     def _generator(self, short: ShortTerm) -> None:
         settings, context = self.context.settings.generator, self.context
