@@ -77,6 +77,9 @@ class Slow:
     def receive(self):
         return self.answers.pop(0)
 
+    def worked(self):
+        return 0.0
+
     def close(self):
         self.closed = True
 
@@ -211,7 +214,15 @@ def test_late_rows_keep_their_order_and_training_waits_for_the_oldest_alone(slow
     assert measured == [(row["observed_frames"], f"evaluation/{row['task']}") for row in beside.rows]
 
 
-def test_a_test_that_is_long_waited_for_is_played_at_full_priority(monkeypatch):
+def test_it_tells_how_long_it_has_worked(process):
+    before = process.worked()
+    assert 0 < before < 600
+    process.measure("catch", 1.0)
+    process.receive()
+    assert process.worked() > before
+
+
+def test_a_test_that_is_waited_for_in_vain_is_played_at_full_priority(monkeypatch):
     started = []
 
     def start(context, patient=True):
@@ -219,7 +230,6 @@ def test_a_test_that_is_long_waited_for_is_played_at_full_priority(monkeypatch):
         return started[-1]
 
     monkeypatch.setattr(examining, "ExaminerProcess", start)
-    monkeypatch.setattr(examining, "PATIENCE", 1.0)
     network = context().q_network()
     with Beside(context(), network) as beside:
         beside.examine([CATCH, DODGE], 120)

@@ -17,6 +17,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -106,6 +107,14 @@ class ExaminerProcess:
     def answered(self, seconds: float = 0.0) -> bool:
         """Whether there is something to receive, after waiting for so long at most."""
         return self._line.poll(seconds)
+
+    def worked(self) -> float:
+        """Seconds of a core that it has had so far; 0 where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def receive(self) -> Answer:
         try:

@@ -31,7 +31,8 @@ Row = dict[str, Any]  # one test: task, observed frames, scores
 # tests that are left for later find all cores free while a long-term memory's generator is trained.
 MOST_PENDING = 8
 SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
-PATIENCE = 60.0  # seconds of waiting for one test; where others take all cores, it would not be played at all
+PATIENCE = 3.0  # seconds of waiting, after which a process that hardly gets a core is taken for starved
+STARVED = 0.5  # of a core: where others take all of them, a patient process would hardly get anywhere
 
 
 def worth_a_process(settings: Settings, device: torch.device) -> bool:
@@ -107,7 +108,7 @@ class Beside(Examiner):
         self.pending: deque[Exam] = deque()  # the oldest first
         self.process: ExaminerProcess | None = None
         self.here = False  # the process does not know the tasks, so they are played between seams after all
-        self.waited = 0.0  # seconds, for the test that is being played
+        self.waited, self.worked = 0.0, 0.0  # seconds of waiting for the next row; what the process had worked before
 
     def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
         names = [task.name for task in tasks[self.tested :]]
@@ -174,14 +175,23 @@ class Beside(Examiner):
             network = network_as_trained(context, exam.weights)
             self._done(evaluate(context, network, find_task(exam.tasks[0]), exam.observed_frames))
         else:
-            self.waited += SECONDS_BETWEEN_LOOKS
-            self.collect(SECONDS_BETWEEN_LOOKS)
-            if self.process and self.process.patient and self.waited > PATIENCE:
-                self._hurry()
+            self._wait_for_process()
+
+    def _wait_for_process(self) -> None:
+        process = self.process
+        assert process is not None  # whatever is pending was handed to it
+        if not self.waited:
+            self.worked = process.worked()
+        self.waited += SECONDS_BETWEEN_LOOKS
+        self.collect(SECONDS_BETWEEN_LOOKS)
+        starving = self.waited > PATIENCE and process.worked() - self.worked < STARVED * self.waited
+        if starving and process.patient and not self.here:
+            self._hurry()
 
     def _hurry(self) -> None:
         """The tests that training waits for are worth as much as training itself."""
         self.close()
+        self.waited = 0.0
         self.process = ExaminerProcess(self.context, patient=False)
         for exam in self.pending:
             self.process.hand_in(exam)
