@@ -119,12 +119,13 @@ def _label_ends(axes: Axes, ends: Ends, gap: float, theme: Theme) -> None:
     for name, level, place in zip(names, levels, spread_out(levels, gap), strict=True):
         style = style_of(name, theme)
         leader: Any = {"color": style.colour, "linewidth": 0.6, **outside}
-        axes.plot([0.992, 1.025], [level, place], **leader)
+        if abs(place - level) > 0.01:  # else a gap: the sample is no part of the curve
+            axes.plot([0.995, 1.03], [level, place], **leader)
         axes.plot([ends[name][0] / right, 0.992], [level, level], linestyle=(0, (1, 3)), **leader)
         axes.plot(
-            [1.025, 1.055, 1.085], [place] * 3, linewidth=1.4, markersize=3.4, markevery=[1], **style.look, **outside
+            [1.035, 1.062, 1.089], [place] * 3, linewidth=1.4, markersize=3.4, markevery=[1], **style.look, **outside
         )
-        axes.text(1.095, place, name, fontsize=8, va="center_baseline", **outside)
+        axes.text(1.099, place, name, fontsize=8, va="center_baseline", **outside)
 
 
 def _reference(axes: Axes, label: str, games: list[np.ndarray], line: Any, theme: Theme) -> None:
