@@ -21,15 +21,12 @@ def read_curves(out):
 
 def same_curves(whole, killed):
     """What was drawn beyond a checkpoint and then drawn again is there once. Means begin anew where a run goes on, so a
-    mean may differ or have nothing to be of, but stands where it would have stood. Pictures are drawn once, after their
-    stage has ended: a kill in that very moment loses them (docs/watching.md)."""
+    mean may differ or have nothing to be of, but stands where it would have stood."""
     assert set(whole) == set(killed)
     for place, curves in whole.items():
         for tag, points in curves.items():
             found = killed[place].get(tag, {})
             if tag in ("training/loss", "training/score") or tag.endswith("per_second"):
                 assert set(found) <= set(points), (place, tag)
-            elif tag.startswith("states/"):
-                assert found in (points, {}), (place, tag)
             else:
                 assert found == points, (place, tag)

@@ -219,7 +219,7 @@ def carry_out(
             for record in plan.experiments:
                 store.write_experiment(record["name"], record)
             names = [chain.name for chain in plan.chains]
-            with attending(store, names, listen, tensorboard, wandb) as tell:
+            with attending(store, names, listen, tensorboard, wandb, alone=not share) as tell:
                 run_stages(plan.stages, store, plan.means, stop, tell)
         except Stopped:
             name = signal.Signals(stop.signal).name if stop.signal else "a signal"

@@ -3,13 +3,14 @@
 import io
 import json
 import os
+import shutil
 import signal
 import sys
 import types
 
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import TINY, run_tiny
 from curves import read_curves
 from PIL import Image
 
@@ -18,7 +19,7 @@ from reaper.errors import Diverged, Stopped, UserError
 from reaper.results import read_results
 from reaper.store import Store
 from reaper.study import carry_out, plan
-from reaper.watching.event_files import PATTERN, Curves, read_events, scalar
+from reaper.watching.event_files import PATTERN, Curves, read_events, scalar, write_events
 from reaper.watching.looking import Watcher
 from reaper.watching.pulses import LOST, Pulses
 
@@ -99,6 +100,22 @@ def test_every_curve_of_a_study_is_there(tiny_run):
     assert set(stage["evaluation/catch"]) == {120, 240}  # its seams
     with Image.open(io.BytesIO(stage["states/real"][240])) as picture:
         assert len(picture.getcolors(1 << 16)) > 2
+
+
+def test_pictures_that_a_kill_left_undrawn_are_drawn_at_the_next_start(tiny_run, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(tiny_run, out)
+    before, folders = read_curves(out), list((out / "tensorboard" / "stages").iterdir())
+    undrawn = [folder for folder in folders if any("states/" in tag for tag in before[str(folder.relative_to(out))])]
+    for folder in undrawn[1:]:  # of one they are left as they are
+        (path,) = folder.glob(PATTERN)
+        _, *events = read_events(path)
+        write_events(path, [event for event in events if not event.summary.value[0].tag.startswith("states/")])
+    assert read_curves(out) != before
+    files = {path: path.stat().st_mtime_ns for folder in set(folders) - {*undrawn[1:]} for path in folder.iterdir()}
+    run_tiny(out, ["RePR", "no-reh"])
+    assert read_curves(out) == before
+    assert {path: path.stat().st_mtime_ns for path in files} == files  # nothing else was touched
 
 
 def test_the_score_matrix_is_that_of_the_results(tiny_run):

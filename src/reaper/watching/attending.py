@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def attending(
-    store: Store, names: Sequence[str], listen: Listener, tensorboard: bool, wandb: bool
+    store: Store, names: Sequence[str], listen: Listener, tensorboard: bool, wandb: bool, alone: bool = True
 ) -> Iterator[Listener]:
-    """A listener that tells everyone, for as long as the runs with these names are at work."""
+    """A listener that tells everyone, for as long as the runs with these names are at work; `alone`, no other process
+    is at work on the folder."""
     latest: list[Stage] = []  # a remark is about a stage
 
     def warn(text: str) -> None:
@@ -28,7 +29,7 @@ def attending(
             listen(latest[0], {"event": "remark", "text": text})
 
     with beating(store, warn) as pulses:
-        recorders = [*_recorders(store, names, pulses.runner, tensorboard, wandb, warn)]
+        recorders = [*_recorders(store, names, pulses.runner, tensorboard, wandb, warn, alone)]
 
         def tell(stage: Stage, event: Event) -> None:
             latest[:] = [stage]
@@ -47,13 +48,19 @@ def attending(
 
 
 def _recorders(
-    store: Store, names: Sequence[str], runner: str, tensorboard: bool, wandb: bool, warn: Callable[[str], None]
+    store: Store,
+    names: Sequence[str],
+    runner: str,
+    tensorboard: bool,
+    wandb: bool,
+    warn: Callable[[str], None],
+    alone: bool,
 ) -> Iterator[Recorder]:
     """Imported here: commands that run nothing should not wait for what draws."""
     from reaper.watching.recorder import Recorder, TensorBoard
     from reaper.watching.weights_and_biases import Wandb
 
     if tensorboard:
-        yield Recorder(store, TensorBoard(store.folder / "tensorboard", runner), names, warn)
+        yield Recorder(store, TensorBoard(store.folder / "tensorboard", runner), names, warn, alone)
     if wandb:
-        yield Recorder(store, Wandb(store, names, runner), names, warn)
+        yield Recorder(store, Wandb(store, names, runner), names, warn, alone)

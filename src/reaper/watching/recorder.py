@@ -33,6 +33,8 @@ class Sink(Protocol):
 
     def image(self, place: str, tag: str, step: int, image: Image) -> None: ...
 
+    def lacks(self, place: str, tag: str) -> bool: ...
+
     def scores(self, scores: RunScores, matrix: Image | None) -> None: ...
 
     def close(self, failed: bool) -> None: ...
@@ -64,7 +66,14 @@ class TensorBoard:
         self._curves(place).add(step, [scalar(tag, value) for tag, value in values.items()])
 
     def image(self, place: str, tag: str, step: int, image: Image) -> None:
-        self._curves(place).add(step, [picture(tag, as_png(image), image.size)])
+        curves = self._curves(place)
+        step = max([step, *curves.last.values()])  # a picture belongs to the end of its stage
+        curves.add(step, [picture(tag, as_png(image), image.size)])
+
+    def lacks(self, place: str, tag: str) -> bool:
+        """Whether no file of a stage has such a point; without opening its curves, which writes them anew."""
+        files = (self.folder / "stages" / place).glob(PATTERN)
+        return not any(tag.encode() in path.read_bytes() for path in files)
 
     def scores(self, scores: RunScores, matrix: Image | None) -> None:
         folder = self.folder / "runs" / scores.name
@@ -86,8 +95,11 @@ class TensorBoard:
 class Recorder:
     """A listener that feeds one sink. Whatever goes wrong there is said once, and the stages go on without it."""
 
-    def __init__(self, store: Store, sink: Sink, names: Sequence[str], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, sink: Sink, names: Sequence[str], warn: Callable[[str], None], alone: bool = True
+    ) -> None:
         self.store, self.names, self.warn = store, names, warn
+        self.alone = alone  # no other process is at work on the folder
         self.sink: Sink | None = sink
         self.steps: dict[str, int] = {}  # the last step of each stage
 
@@ -106,18 +118,21 @@ class Recorder:
         elif kind == "measured":
             self.steps[place] = max(self.steps.get(place, 0), event["step"])
             sink.scalars(place, event["step"], event["values"])
+        elif kind == "kept" and self.alone:
+            self._show_pictures(sink, stage, missing=True)
         elif kind == "finished":
             self._show_pictures(sink, stage)
             if stage.kind == "evaluate":
                 self._score(sink, stage.digest)
 
-    def _show_pictures(self, sink: Sink, stage: Stage) -> None:
-        """Real states of a teacher's task, or what a long-term memory dreams of."""
-        artefact = self.store.stage(stage.digest)
-        if artefact.has("pictures.safetensors"):
-            for name, states in artefact.tensors("pictures").items():
-                place = name_of(stage)
-                sink.image(place, f"states/{name}", self.steps.get(place, 0), mosaic(states.numpy()))
+    def _show_pictures(self, sink: Sink, stage: Stage, missing: bool = False) -> None:
+        """Real states of a teacher's task, or what a long-term memory dreams of; or those of them that a process which
+        was killed has not come to draw."""
+        artefact, place = self.store.stage(stage.digest), name_of(stage)
+        if not artefact.has("pictures.safetensors") or (missing and not sink.lacks(place, "states/")):
+            return
+        for name, states in artefact.tensors("pictures").items():
+            sink.image(place, f"states/{name}", self.steps.get(place, 0), mosaic(states.numpy()))
 
     def _score(self, sink: Sink, digest: str | None = None) -> None:
         """The scores of the runs that this stage has evaluated, or of all."""

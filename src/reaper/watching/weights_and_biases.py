@@ -63,6 +63,10 @@ class Wandb:
     def image(self, place: str, tag: str, step: int, image: Image) -> None:
         self._log({f"{place}/{tag}": self.wandb.Image(image)}, step)
 
+    def lacks(self, place: str, tag: str) -> bool:
+        """What is there is not read back."""
+        return False
+
     def scores(self, scores: RunScores, matrix: Image | None) -> None:
         self.known[scores.name] = scores
         for step, values in scores.points:
