@@ -20,7 +20,7 @@ import torch
 
 from reaper.checkpoints import Interval, Keeper, Shelf
 from reaper.conditions import CONDITIONS, KNOWLEDGE
-from reaper.evaluation import pace_of_whole_games
+from reaper.evaluation import Pace, pace_of_whole_games
 from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
@@ -239,14 +239,16 @@ class Bench:
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
-        steps, taken, whole = pace_of_whole_games(self.context, self.context.q_network(), task, 3 * self.seconds)
-        self._note(Figure("evaluation", task.name, "frames", (self.settings.evaluation.games * steps / taken,)))
-        self.set_up[f"evaluation {task.name}"] = taken if whole else taken * GAME / steps
+        pace = pace_of_whole_games(self.context, self.context.q_network(), task, 3 * self.seconds)
+        rate = self.settings.evaluation.games * pace.steps / pace.seconds
+        self._note(Figure("evaluation", task.name, "frames", (rate,)))
+        length = 1.0 if pace.whole else GAME / pace.steps
+        self.set_up[f"evaluation {task.name}"] = pace.beginning + length * pace.seconds
 
     def _beside(self, practice: Practice, task: Task) -> None:
         """Training with a test beside it and without, in turn; and how quickly such a test is played."""
         assert practice.player is not None
-        games, length, alone, rates, paces = self.settings.evaluation.games, GAME, [], [], []
+        games, alone, rates, paces = self.settings.evaluation.games, [], [], []
         with closing(ExaminerProcess(self.context)) as examiner:
             examiner.measure(task.name, 0.0)
             examiner.receive()  # it has started
@@ -256,13 +258,12 @@ class Bench:
                 practice.player.begin(seed)
                 examiner.measure(task.name, 3 * self.seconds)
                 rates.append(self._rate(practice.step, until=examiner.answered) * self.settings.play.games)
-                found = examiner.receive()
-                paces.append(games * found["steps"] / found["seconds"])
-                length = found["steps"] if found["whole"] else GAME
+                paces.append(Pace(**examiner.receive()))
         shares = tuple(rate / without for rate, without in zip(rates, alone, strict=True))
         self._note(Figure(BESIDE, task.name, "frames", tuple(rates), shares, "training alone"))
-        self._note(Figure(TEST_BESIDE, task.name, "frames", tuple(paces)))
-        self.set_up[TEST_BESIDE] = games * length / self.figures[-1].rate
+        self._note(Figure(TEST_BESIDE, task.name, "frames", tuple(games * p.steps / p.seconds for p in paces)))
+        length = paces[-1].steps if paces[-1].whole else GAME
+        self.set_up[TEST_BESIDE] = paces[-1].beginning + games * length / self.figures[-1].rate
 
     def _checkpoint(self, practice: Practice) -> None:
         with tempfile.TemporaryDirectory() as folder:

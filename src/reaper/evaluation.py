@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,16 +59,27 @@ def play_whole_games(
     return totals.tolist()
 
 
+class Pace(NamedTuple):
+    """How quickly whole games are played."""
+
+    beginning: float  # seconds until the first step was done: opening the games, starting them
+    steps: int  # of all games, after the first
+    seconds: float  # that these took
+    whole: bool  # whether the games were over before the time was
+
+
 def pace_of_whole_games(
     context: Context, network: torch.nn.Module, task: Task, seconds: float, opened: VectorTask | None = None
-) -> tuple[int, float, bool]:
-    """Steps of all games and the seconds they took, and whether the games were over before the time was."""
-    steps, start = 0, time.perf_counter()
+) -> Pace:
+    """Plays for so many seconds after the first step, or until all games are over."""
+    start = first = now = time.perf_counter()
+    steps = -1
     for _ in steps_of_whole_games(context, network, task, ("pace",), opened):
-        steps += 1
-        if time.perf_counter() - start > seconds:
-            return steps, time.perf_counter() - start, False
-    return steps, time.perf_counter() - start, True
+        steps, now = steps + 1, time.perf_counter()
+        first = first if steps else now
+        if steps and now - first > seconds:
+            return Pace(first - start, steps, now - first, False)
+    return Pace(first - start, steps, now - first, True)
 
 
 def evaluate(

@@ -1,6 +1,7 @@
 """`reaper bench`: every part is measured, shares compare equal work, and the prediction adds up."""
 
 import json
+import time
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from conftest import TINY
 from reaper.bench import WARM_UP, Bench, Figure, bare_rate
 from reaper.cli import main
 from reaper.errors import UserError
+from reaper.evaluation import pace_of_whole_games
+from reaper.learning.context import Context
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
 from reaper.predicting import BESIDE, TEST_BESIDE, Predicting, lost_beside
 from reaper.scales import ARCADE, with_overrides
@@ -54,6 +57,20 @@ def test_tests_beside_training_are_measured_against_training_alone(bench):
     assert len(beside.shares) == len(beside.rates) == len(test.rates) == 2
     assert all(share > 0 for share in beside.shares)
     assert bench.set_up[TEST_BESIDE] > 0
+
+
+def test_opening_games_is_not_taken_for_slow_play(bench, monkeypatch):
+    opened = Context.open
+
+    def open_slowly(self, task, games):
+        time.sleep(0.5)
+        return opened(self, task, games)
+
+    monkeypatch.setattr(Context, "open", open_slowly)
+    pace = pace_of_whole_games(bench.context, bench.context.q_network(), find_task("catch"), 0.0)
+    assert pace.beginning > 0.5
+    assert (pace.steps, pace.whole) == (1, False)
+    assert pace.seconds < 0.5
 
 
 def made_of(*figures, **set_up):

@@ -101,7 +101,7 @@ class ExaminerProcess:
         self._outgoing.put(Exam(exam.observed_frames, list(exam.tasks), exam.weights))
 
     def measure(self, task: str, seconds: float) -> None:
-        """Asks how quickly tests are played here and now; the answer has `steps`, `seconds` and `whole`."""
+        """Asks how quickly tests are played here and now; the answer is a `Pace`."""
         self._outgoing.put(json.dumps({"measure": task, "seconds": seconds}).encode())
 
     def answered(self, seconds: float = 0.0) -> bool:
@@ -179,8 +179,7 @@ class Desk:
         if "measure" in order:
             network, task = self.context.q_network(), find_task(order["measure"])
             opened = self.opened(task)
-            steps, seconds, whole = pace_of_whole_games(self.context, network, task, order["seconds"], opened)
-            self.tell({"steps": steps, "seconds": seconds, "whole": whole})
+            self.tell(pace_of_whole_games(self.context, network, task, order["seconds"], opened)._asdict())
             return
         weights = load(self.line.recv_bytes())
         for name in order["tasks"]:
