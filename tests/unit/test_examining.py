@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,14 @@ from conftest import TINY, run_tiny
 from curves import read_curves
 
 from reaper.checkpoints import Interval, Keeper, Shelf
+from reaper.engines import local
+from reaper.engines.stopping import Stop
 from reaper.errors import ReaperError, Stopped, UserError
 from reaper.evaluation import evaluate
 from reaper.learning import examining
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.examiner_process import Exam, ExaminerProcess
-from reaper.learning.examining import MOST_PENDING, AtOnce, Beside, new_examiner, worth_a_process
+from reaper.learning.examining import MOST_PENDING, TESTS, AtOnce, Beside, new_examiner, worth_a_process
 from reaper.learning.short_term import ShortTerm
 from reaper.progress import Progress
 from reaper.scales import ARCADE, PAPER, with_overrides
@@ -323,5 +326,27 @@ def test_a_checkpoint_of_the_other_way(slow):
     beside.restore({"tested": 1, "rows": {"rows": [row]}})
     beside.examine([CATCH, DODGE], 120)
     assert beside.pending[0].tasks == ["dodge"]
-    with pytest.raises(UserError, match="begun on a GPU"):
-        AtOnce(context(), context().q_network()).restore(beside.state())
+
+
+def test_tests_that_were_owed_are_played_at_once_by_whoever_takes_the_stage_up(slow):
+    then, now = context(), replace(context(), seed=7)  # an agent that has learnt on, meanwhile
+    beside = Beside(then, then.q_network())
+    beside.examine([CATCH, DODGE], 120)
+    beside.examine([CATCH], 240)
+    at_once = AtOnce(then, now.q_network())
+    at_once.restore(beside.state())
+    assert at_once.state()["pending"].keys() == beside.state()["pending"].keys()  # a second stop loses nothing
+    at_once.examine([CATCH], 360)
+    agents = [then.q_network()] * 3 + [now.q_network()]
+    asked = [(CATCH, 120), (DODGE, 120), (CATCH, 240), (CATCH, 360)]
+    assert at_once.finish() == [evaluate(then, agent, *exam) for agent, exam in zip(agents, asked, strict=True)]
+    assert "pending" not in at_once.state()
+
+
+def test_stages_side_by_side_play_their_tests_at_once(monkeypatch):
+    assert worth_a_process(PAPER, torch.device("cuda"))
+    monkeypatch.setenv(TESTS, "")
+    monkeypatch.delenv(TESTS)
+    monkeypatch.setattr(local, "listen_as_worker", Stop)
+    local._begin_worker(None, 1)
+    assert not worth_a_process(PAPER, torch.device("cuda"))

@@ -21,6 +21,7 @@ from reaper.checkpoints import Interval
 from reaper.engines import Cluster
 from reaper.engines.stopping import Stop, listen_as_worker
 from reaper.errors import ReaperError, Stopped
+from reaper.learning.examining import AT_ONCE, TESTS
 from reaper.progress import Event, Progress
 from reaper.stages import Stage, run_stage
 from reaper.store import Store
@@ -165,6 +166,7 @@ _stop: Stop = Stop()
 def _begin_worker(events: Any, threads: int) -> None:
     global _events, _stop
     _events, _stop = events, listen_as_worker()
+    os.environ.setdefault(TESTS, AT_ONCE)  # stages side by side leave no core idle: tests beside them would starve
     torch.set_num_threads(threads)
     keep_freed_memory()
 

@@ -8,16 +8,17 @@ rounding is done by.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from reaper.checkpoints import Rows
-from reaper.errors import ReaperError, UserError
+from reaper.errors import ReaperError
 from reaper.evaluation import evaluate
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.examiner_process import Answer, Exam, ExaminerProcess, network_as_trained
@@ -26,6 +27,7 @@ from reaper.paper.settings import Settings
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
 
+TESTS, AT_ONCE = "REAPER_TESTS", "at-once"  # environment variable: training waits for its tests on a GPU as well
 Row = dict[str, Any]  # one test: task, observed frames, scores
 # Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size; and
 # tests that are left for later find all cores free while a long-term memory's generator is trained.
@@ -36,8 +38,9 @@ STARVED = 0.5  # of a core: where others take all of them, a patient process wou
 
 
 def worth_a_process(settings: Settings, device: torch.device) -> bool:
-    """Small games are over before a process would be there; on a CPU, the cores are what training needs itself."""
-    return device.type == "cuda" and settings.frames.size >= SMALL
+    """Small games are over before a process would be there; on a CPU, or beside other stages, no core is left over."""
+    at_once = os.environ.get(TESTS) == AT_ONCE
+    return device.type == "cuda" and settings.frames.size >= SMALL and not at_once
 
 
 class Examiner(ABC):
@@ -87,17 +90,48 @@ class Examiner(ABC):
 class AtOnce(Examiner):
     """Plays every test on the spot."""
 
+    def __init__(self, context: Context, network: torch.nn.Module) -> None:
+        super().__init__(context, network)
+        self.owed: list[Exam] = []  # by an earlier try of the stage that played its tests beside training
+
     def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+        self._pay()
         for task in tasks[self.tested :]:
             row = evaluate(self.context, self.network, task, observed_frames)
             self.tested += 1
             self.note(row)
         self.tested = 0
 
+    def finish(self) -> list[Row]:
+        self._pay()
+        return self.rows
+
+    def _pay(self) -> None:
+        while self.owed:
+            exam = self.owed[0]
+            network = network_as_trained(self.context, exam.weights)
+            while exam.tasks:
+                row = evaluate(self.context, network, find_task(exam.tasks[0]), exam.observed_frames)
+                del exam.tasks[0]
+                self.note(row)
+            del self.owed[0]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), **({"pending": _described(self.owed)} if self.owed else {})}
+
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        if state.get("pending"):
-            raise UserError("this stage was begun on a GPU and owes tests; go on there, or delete its checkpoints")
+        self.owed = _exams(state)
+
+
+def _described(exams: Iterable[Exam]) -> dict[str, Any]:
+    """Exams as a checkpoint takes them."""
+    return {f"{i}": {**vars(exam), "tasks": list(exam.tasks)} for i, exam in enumerate(exams)}
+
+
+def _exams(state: dict[str, Any]) -> list[Exam]:
+    pending = state.get("pending", {})
+    return [Exam(**pending[number]) for number in sorted(pending, key=int)]
 
 
 class Beside(Examiner):
@@ -202,14 +236,12 @@ class Beside(Examiner):
             self.process = None
 
     def state(self) -> dict[str, Any]:
-        pending = {f"{i}": {**vars(exam), "tasks": list(exam.tasks)} for i, exam in enumerate(self.pending)}
-        return {**super().state(), "pending": pending}
+        return {**super().state(), "pending": _described(self.pending)}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        pending = state.get("pending", {})
-        for number in sorted(pending, key=int):
-            self._hand_in(Exam(**pending[number]))
+        for exam in _exams(state):
+            self._hand_in(exam)
 
 
 def new_examiner(context: Context, network: torch.nn.Module) -> Examiner:
