@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from reaper.checkpoints import Interval, Keeper, Shelf
@@ -34,10 +33,11 @@ from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
 from reaper.predicting import BESIDE, GAME, TEST_BESIDE, Figure, predicted_hours
+from reaper.tasks.atari import THREADS
 from reaper.tasks.task import Task, VectorTask
 from reaper.version import VERSION
+from reaper.yardstick import WARM_UP, bare_rate, rates_by_threads
 
-WARM_UP = 8  # steps before the clock starts
 FEW_DREAMS = 1_000  # on a CPU the whole array would take an hour
 
 
@@ -191,8 +191,6 @@ class Bench:
 
     def _count_threads(self, practice: Practice) -> None:
         """Which number of emulator threads is best for bare emulation; training is compared with that."""
-        from reaper.tasks.atari import THREADS
-
         cores = len(os.sched_getaffinity(0))
         if not self.tasks[0].name.startswith("ALE/") or THREADS in os.environ or cores < 4:
             return
@@ -201,12 +199,7 @@ class Bench:
         player.task = self._games(self.tasks[0])[0]
         player.begin(0)
         self._frames_a_second(practice.step)
-        for threads in (cores // 2, cores - 1, cores, 2 * cores):
-            os.environ[THREADS] = str(threads)
-            games = self.context.open(self.tasks[0], self.settings.play.games)
-            self.threads[threads] = bare_rate(games, 0, player.log)
-            games.close()
-        del os.environ[THREADS]
+        self.threads = rates_by_threads(lambda: self.context.open(self.tasks[0], self.settings.play.games), player.log)
         best = max(self.threads, key=lambda threads: self.threads[threads])
         rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
         self.say(f"bare emulation by number of threads: {rates}")
@@ -287,15 +280,3 @@ class Bench:
         name = processor_name(self.device)
         cores = len(os.sched_getaffinity(0))
         return {"device": name, "cores": cores, "torch": torch.__version__, "reaper": VERSION, "threads": self.threads}
-
-
-def bare_rate(games: VectorTask, seed: int, log: list[np.ndarray]) -> float:
-    """Frames a second of emulators that are given these actions and nothing else; the first are not timed."""
-    games.reset(seed)
-    start = 0.0
-    for number, actions in enumerate(log):
-        if number == WARM_UP:
-            start = time.perf_counter()
-        games.send(actions.astype(np.int64))
-        games.receive()
-    return (len(log) - WARM_UP) * games.games / (time.perf_counter() - start)

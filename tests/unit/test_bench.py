@@ -1,22 +1,25 @@
 """`reaper bench`: every part is measured, shares compare equal work, and the prediction adds up."""
 
 import json
+import os
 import time
 
+import numpy as np
 import pytest
 import torch
 from conftest import TINY
 
-from reaper.bench import WARM_UP, Bench, Figure, bare_rate
+from reaper.bench import Bench
 from reaper.cli import main
 from reaper.errors import UserError
 from reaper.evaluation import pace_of_whole_games
 from reaper.learning.context import Context
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
-from reaper.predicting import BESIDE, TEST_BESIDE, Predicting, lost_beside
+from reaper.predicting import BESIDE, TEST_BESIDE, Figure, Predicting, lost_beside
 from reaper.scales import ARCADE, with_overrides
 from reaper.tasks.atari import THREADS, emulator_threads
 from reaper.tasks.sequence import find_sequence, find_task
+from reaper.yardstick import WARM_UP, bare_rate, rates_by_threads
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +132,19 @@ def test_items_fit_only_beside_the_rest_of_a_stage():
     assert not fits(7 * 10**9, 7 * 10**9 + ROOM_FOR_THE_REST - 1)
     stored = torch.zeros(3, 2, 16, 16, dtype=torch.uint8)
     assert Items.on(torch.device("cpu"), stored).states is stored
+
+
+def test_threads_are_counted_and_the_environment_left_as_it_was(monkeypatch):
+    seen = []
+
+    def opened():
+        seen.append(emulator_threads())
+        return find_task("catch").open(2, 16)
+
+    monkeypatch.setenv(THREADS, "1")
+    monkeypatch.delenv(THREADS)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
+    rates = rates_by_threads(opened, [np.zeros(2, np.int16)] * (WARM_UP + 3))
+    assert list(rates) == seen == [2, 3, 4, 8]
+    assert all(rate > 0 for rate in rates.values())
+    assert THREADS not in os.environ
