@@ -57,7 +57,7 @@ class Bench:
     figures: list[Figure] = field(default_factory=list)
     set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
     threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
-    opened: dict[str, list[VectorTask]] = field(default_factory=dict)  # games to train on, and those that run bare
+    opened: dict[str, VectorTask] = field(default_factory=dict)  # games to train on, and then to run bare
 
     def __post_init__(self) -> None:
         use_quick_arithmetic(self.device)
@@ -79,8 +79,7 @@ class Bench:
             self._run()
         finally:
             for games in self.opened.values():
-                for some in games:
-                    some.close()
+                games.close()
 
     def _run(self) -> None:
         short = self._timed("short-term", lambda: self._short_term())
@@ -139,22 +138,23 @@ class Bench:
         assert practice.player is not None
         practice.player.task.close()
 
-    def _games(self, task: Task) -> list[VectorTask]:
+    def _games(self, task: Task) -> VectorTask:
         """Opened once: it takes a tenth of a second a game."""
         if task.name not in self.opened:
-            self.opened[task.name] = [self.context.open(task, self.settings.play.games) for _ in range(2)]
+            self.opened[task.name] = self.context.open(task, self.settings.play.games)
         return self.opened[task.name]
 
     def _training(self, what: str, practice: Practice, task: Task) -> None:
         """Steps with their updates, and the same actions without."""
         player = practice.player
         assert player is not None
-        player.task, alone = self._games(task)
+        player.task = games = self._games(task)
         rates, bare = [], []
         for seed in range(self.repeats):
+            practice.settle()
             player.begin(seed)
             rates.append(self._frames_a_second(practice.step))
-            bare.append(bare_rate(alone, seed, player.log))
+            bare.append(bare_rate(games, seed, player.log))
         if what.startswith("short"):
             self._note(Figure("bare emulation", task.name, "frames", tuple(bare)))
         shares = tuple(rate / yardstick for rate, yardstick in zip(rates, bare, strict=True))
@@ -196,7 +196,8 @@ class Bench:
             return
         player = practice.player
         assert player is not None
-        player.task = self._games(self.tasks[0])[0]
+        player.task = self._games(self.tasks[0])
+        practice.settle()
         player.begin(0)
         self._frames_a_second(practice.step)
         self.threads = rates_by_threads(lambda: self.context.open(self.tasks[0], self.settings.play.games), player.log)
@@ -205,8 +206,7 @@ class Bench:
         self.say(f"bare emulation by number of threads: {rates}")
         if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
             os.environ[THREADS] = str(best)
-            for games in self.opened.pop(self.tasks[0].name):
-                games.close()
+            self.opened.pop(self.tasks[0].name).close()
 
     def _generator(self, short: ShortTerm) -> None:
         settings, context = self.context.settings.generator, self.context
@@ -232,7 +232,7 @@ class Bench:
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
-        pace = pace_of_whole_games(self.context, self.context.q_network(), task, 3 * self.seconds)
+        pace = pace_of_whole_games(self.context, self.context.q_network(), task, self.seconds)
         rate = self.settings.evaluation.games * pace.steps / pace.seconds
         self._note(Figure("evaluation", task.name, "frames", (rate,)))
         length = 1.0 if pace.whole else GAME / pace.steps
@@ -246,8 +246,10 @@ class Bench:
             examiner.measure(task.name, 0.0)
             examiner.receive()  # it has started
             for seed in range(self.repeats):
+                practice.settle()
                 practice.player.begin(seed)
                 alone.append(self._frames_a_second(practice.step))
+                practice.settle()
                 practice.player.begin(seed)
                 examiner.measure(task.name, 3 * self.seconds)
                 rates.append(self._rate(practice.step, until=examiner.answered) * self.settings.play.games)

@@ -70,7 +70,9 @@ def test_scores_are_of_whole_games_and_unclipped():
     for _ in range(199):
         player.send(None, 1.0, randomness)
         player.receive()
-        moment = player.take_in()
+        player.take_in()
+        player.settle()
+        moment = player.moment()
         assert moment.rewards.abs().max() <= 1
     assert len(player.take_scores()) == 4
     assert moment.cut_off.all()

@@ -53,32 +53,34 @@ class Moment(NamedTuple):
 
 
 class Inbox:
-    """Where a step's arrays arrive. On the way to a GPU they pass through pinned memory, so that copying them does not
-    wait for the updates that are still running there; the player's next choice does, before they are overwritten."""
+    """Where a step's arrays arrive: at once what the next actions depend on, later what came of the last ones. On their
+    way to a GPU they pass through pinned memory, so that copying them does not wait for the updates that are still
+    running there; the player's next choice does, before they are overwritten."""
 
     def __init__(self, games: int, size: int, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        frames = torch.zeros((games, size, size), dtype=torch.uint8, pin_memory=pinned)
-        numbers = torch.zeros((4, games), pin_memory=pinned)  # the rest as one array: every copy costs a call
-        self.host = (frames, numbers)
-        self._arrays = (frames.numpy(), numbers.numpy())
-        self.there = (frames.to(device), numbers.to(device))  # the same tensors where the device is the CPU
+        seen = torch.zeros(games * (size * size + 1), dtype=torch.uint8, pin_memory=pinned)
+        outcome = torch.zeros((3, games), pin_memory=pinned)  # as one array: every copy costs a call
+        self.host = (seen, outcome)
+        self.there = (seen.to(device), outcome.to(device))  # the same tensors where the device is the CPU
+        shape, end = (games, size, size), games * size * size
+        self._frames, self._resets = seen.numpy()[:end].reshape(shape), seen.numpy()[end:]
+        self.frames, self.resets = self.there[0][:end].view(shape), self.there[0][end:]
 
-    def put(self, frames: np.ndarray, *numbers: np.ndarray) -> None:
-        self._arrays[0][...] = frames
+    def put_seen(self, frames: np.ndarray, only_reset: np.ndarray) -> None:
+        self._frames[...] = frames
+        self._resets[...] = only_reset
         self._hand_over(0)
-        for row, array in zip(self._arrays[1], numbers, strict=True):
+
+    def put_outcome(self, *arrays: np.ndarray) -> None:
+        """Rewards, terminals and cut-offs."""
+        for row, array in zip(self.host[1].numpy(), arrays, strict=True):
             row[...] = array
         self._hand_over(1)
 
     def _hand_over(self, part: int) -> None:
         if self.there[part] is not self.host[part]:
             self.there[part].copy_(self.host[part], non_blocking=True)
-
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        """Frames, rewards, terminals, cut-offs and which steps were only resets."""
-        frames, numbers = self.there
-        return frames, numbers[0], *(numbers[1:] != 0)
 
 
 class Player:
@@ -107,6 +109,11 @@ class Player:
         self.chosen = torch.zeros(task.games, dtype=torch.int64, device=device)
         self.outbox = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.device.type == "cuda")
         self.inbox = Inbox(task.games, size, self.device)
+        self.step: Step | None = None  # the last one, until it is settled
+        # What the replay files with it: the newest frame and the ages from before, and whether it was only a reset.
+        self.frame_before = torch.zeros((task.games, size, size), dtype=torch.uint8, device=device)
+        self.ages_before, self.acted = self.ages.clone(), self.chosen.clone()
+        self.keep = torch.zeros(task.games, dtype=torch.bool, device=device)
         self.records = self.device.type == "cuda"
         self.epsilon = torch.zeros((), device=device)
         self._choose: Callable[[], None] | None = None  # the recorded choice of actions, and whose it is
@@ -131,8 +138,8 @@ class Player:
             self.chosen.copy_(epsilon_greedy(values_of, self.stack, self.actions, epsilon, randomness))
             self.outbox.copy_(self.chosen)
         actions = self.outbox.numpy()
-        self.log.append(actions.astype(np.int16))
         self.task.send(actions)
+        self.log.append(actions.astype(np.int16))
 
     def _choose_recorded(self, network: torch.nn.Module, epsilon: float, randomness: Stream) -> None:
         self.epsilon.fill_(epsilon)
@@ -148,37 +155,51 @@ class Player:
         torch.cuda.current_stream().synchronize()
 
     def receive(self) -> Step:
-        """Waits for the games, hands what they brought to the device and counts their scores."""
-        step = self.task.receive()
+        """Waits for the games and hands to the device what the next actions depend on."""
+        self.step = self.task.receive()
+        self.inbox.put_seen(self.step.frames, self.step.only_reset)
+        return self.step
+
+    def take_in(self) -> None:
+        """Moves the stacks on. Only tensors, all in place: on a GPU this is recorded once and replayed."""
+        newest, only_reset = self.inbox.frames, self.inbox.resets != 0
+        self.frame_before.copy_(self.stack[:, -1])
+        self.ages_before.copy_(self.ages)
+        self.acted.copy_(self.chosen)
+        self.keep.copy_(~only_reset)
+        rolled = torch.cat([self.stack[:, 1:], newest[:, None]], dim=1)
+        self.stack.copy_(torch.where(only_reset[:, None, None, None], newest[:, None].expand_as(rolled), rolled))
+        self.ages.copy_(torch.where(only_reset, 0, self.ages + 1))
+
+    def settle(self) -> None:
+        """Counts the scores of the last step and hands its outcome to the device. Nothing that the next actions depend
+        on, so it may follow their `send`."""
+        step, self.step = self.step, None
+        if step is None:
+            return
         terminals = (step.ended & ~step.cut_off) | step.lost_life
-        self.inbox.put(step.frames, step.rewards, terminals, step.cut_off, step.only_reset)
+        self.inbox.put_outcome(step.rewards, terminals, step.cut_off)
         self.running += step.rewards
         for game in np.flatnonzero(step.ended):
             self.scores.append(float(self.running[game]))
             self.running[game] = 0
-        return step
 
-    def take_in(self) -> Moment:
-        """Moves the stacks on, and returns the step as a replay takes it. Only tensors, all in place: on a GPU this is
-        recorded once and replayed."""
-        newest, rewards, terminals, cut_off, only_reset = self.inbox.tensors()
-        moment = Moment(
-            self.stack[:, -1].clone(),
-            self.ages.clone(),
-            self.chosen.clone(),
+    def moment(self) -> Moment:
+        """The step that was settled, as a replay takes it; only tensors, too."""
+        rewards, terminals, cut_off = self.inbox.there[1]
+        return Moment(
+            self.frame_before,
+            self.ages_before,
+            self.acted,
             rewards.clamp(-1.0, 1.0),
-            terminals,
-            cut_off,
-            ~only_reset,
+            terminals != 0,
+            cut_off != 0,
+            self.keep,
         )
-        rolled = torch.cat([self.stack[:, 1:], newest[:, None]], dim=1)
-        self.stack.copy_(torch.where(only_reset[:, None, None, None], newest[:, None].expand_as(rolled), rolled))
-        self.ages.copy_(torch.where(only_reset, 0, self.ages + 1))
-        return moment
 
     def rest(self) -> None:
         """Leaves the games; they are not taken up again."""
-        self.seed, self.log = None, []
+        self.seed, self.log, self.step = None, [], None
 
     def state(self) -> dict[str, Any]:
         if self.seed is None:
@@ -202,7 +223,7 @@ class Player:
             self.task.send(actions.astype(np.int64))
             self.receive()
             self.take_in()
-        self.take_scores()  # they were counted then
+        self.step = None  # its score was counted then
         if not torch.equal(self.stack.cpu(), state["stack"]):
             raise UserError(
                 f"{self.task.name} does not repeat itself: the same seed and actions led to other frames, so its games "

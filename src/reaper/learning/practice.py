@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from reaper.checkpoints import Parts, check_finite
-from reaper.learning.acting import Moment, Player, exploration
+from reaper.learning.acting import Player, exploration
 from reaper.learning.context import Context
 from reaper.learning.examining import new_examiner
 from reaper.learning.optimiser import FlatWeights
@@ -85,7 +85,7 @@ class Practice:
         self.seam = 0  # the observed frames at the last seam whose tests are done, or handed to the examiner
         self.examiner = new_examiner(context, weights.network)
         self.learning = player is None
-        self.unfiled: Moment | None = None  # the last step of the games, where the replay does not have it yet
+        self.unsettled: tuple[int, int] | None = None  # observed frames before and after the last step
         self.name, self.look_every = "", LOOK_EVERY
         self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
         self.new_scores: list[float] = []  # since then
@@ -114,31 +114,42 @@ class Practice:
         while self.observed_frames < seam_end:
             self.step()
             self.context.keeper.reached(self.context.settings.play.games)
-        self.file()
+        self.settle()
         if self.player:
             self.player.rest()
         self.look()
 
     def step(self) -> None:
-        """One observed frame of every game, and the updates that are due for it."""
+        """One observed frame of every game, and the updates that are due for it. Emulators stand still from the arrival
+        of their frames until they have new actions, so whatever can follow `send` does."""
         play, before = self.context.settings.play, self.observed_frames
         now = before + play.games
         if self.player and self.replay:
             self.player.send(self.weights.network, exploration(before, play), self.randomness)
-            self.file()  # only now: the emulators need not wait for it
+            self.settle()  # the step before this one
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
         updates = now // play.frames_per_update - before // play.frames_per_update
         if self.learning and updates:  # while the emulators run
             self.learn(updates)
-        if self.player and self.replay:
+        if self.player:
             self.player.receive()
             self.take_in(self.player)
-            self.best.scores += (scores := self.player.take_scores())
-            self.new_scores += scores
-            self.context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
-        else:
-            self.context.progress.advance(play.games)
-        self.observed_frames = now
+        self.observed_frames, self.unsettled = now, (before, now)
+        if not self.player:
+            self.settle()
+
+    def settle(self) -> None:
+        """What is left to do for the last step: the replay, the target network, scores, losses and windows."""
+        if self.unsettled is None:
+            return
+        (before, now), self.unsettled, scores = self.unsettled, None, []
+        if self.player and self.replay:
+            self.player.settle()
+            self.file(self.player, self.replay)
+            scores = self.player.take_scores()
+        self.best.scores += scores
+        self.new_scores += scores
+        self.context.progress.advance(now - before, sum(scores) / len(scores) if scores else None)
         self.after_frames(before, now)
         ends_window = crossed(self.best.frames, before, now)
         if crossed(self.look_every, before, now) or ends_window:
@@ -161,25 +172,19 @@ class Practice:
         self.best.losses += updates
 
     def take_in(self, player: Player) -> None:
-        """Moves the stacks on; the step itself waits to be filed."""
-        if not self.records:
-            self.unfiled = player.take_in()
-            return
-        if "take in" not in self.recordings:
-            taken: list[Moment] = []
-            self.recordings["take in"] = recorded(lambda: taken.append(player.take_in()))
-            self._moment = taken[-1]
-        self.recordings["take in"]()
-        self.unfiled = self._moment
+        if self.records and "take in" not in self.recordings:
+            self.recordings["take in"] = recorded(player.take_in)
+        self.recordings.get("take in", player.take_in)()
 
-    def file(self) -> None:
-        """Puts the last step into the replay."""
-        moment, replay, self.unfiled = self.unfiled, self.replay, None
-        if moment is None or replay is None:
-            return
+    def file(self, player: Player, replay: Replay) -> None:
+        """Puts the settled step into the replay."""
+
+        def work() -> None:
+            replay.add(*player.moment())
+
         if self.records and "file" not in self.recordings:
-            self.recordings["file"] = recorded(lambda: replay.add(*moment))
-        self.recordings.get("file", lambda: replay.add(*moment))()
+            self.recordings["file"] = recorded(work)
+        self.recordings.get("file", work)()
 
     def look(self) -> None:
         """Stops when the numbers have gone wrong, and tells how they are."""
@@ -207,7 +212,7 @@ class Practice:
         return parts
 
     def state(self) -> dict[str, Any]:
-        self.file()
+        self.settle()
         counters = {name: getattr(self, name) for name in ("observed_frames", "seam", "learning")}
         return {**counters, **self.examiner.state(), **self._parts().state()}
 

@@ -139,7 +139,9 @@ class Gathering:
         while self.frame < self.total or not self.replay.ready():
             self.player.send(self.network, exploration(self.frame, play), self.randomness)
             self.player.receive()
-            self.replay.add(*self.player.take_in())
+            self.player.take_in()
+            self.player.settle()
+            self.replay.add(*self.player.moment())
             scores = self.player.take_scores()
             context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
             self.frame += play.games

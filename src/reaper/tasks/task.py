@@ -21,7 +21,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of all games brought; every array has one row a game."""
+    """What one step of all games brought: one row a game. Its arrays keep their values until the next `receive`."""
 
     frames: np.ndarray  # (games, height, width) uint8; of a `show`, with three colours
     rewards: np.ndarray  # (games,) float32: the score gained, never clipped
