@@ -75,7 +75,7 @@ class Agent:
 
     def _played(self, game: VectorTask, show: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:
         player = Player(game, self.context.settings.frames.history, self.context.actions, self.context.device)
-        randomness, first = self.context.stream("game", seed), self.context.derive_seed("game", game.name, seed)
+        randomness, first = self.context.dice("game", seed), self.context.derive_seed("game", game.name, seed)
         player.begin(first)
         seen = show.reset(first) if show else player.stack[:, -1].cpu().numpy()
         score, ended = 0.0, False
@@ -83,9 +83,8 @@ class Agent:
             yield seen[0].copy(), score
             player.send(self.network, self.context.settings.evaluation.exploration, randomness)
             if show:
-                show.send(player.outbox.numpy())
+                show.send(player.acted)
             step = player.receive()
-            player.take_in()
             seen = show.receive().frames if show else player.stack[:, -1].cpu().numpy()
             score, ended = score + float(step.rewards[0]), bool(step.ended[0])
         yield seen[0].copy(), score

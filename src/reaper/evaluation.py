@@ -11,7 +11,6 @@ import torch
 
 from reaper.learning.acting import Player
 from reaper.learning.context import Context
-from reaper.learning.recording import recorded
 from reaper.tasks.task import Task, VectorTask
 
 
@@ -27,16 +26,14 @@ def steps_of_whole_games(
     settings = context.settings.evaluation
     games = opened or context.open(task, settings.games)
     player = Player(games, context.settings.frames.history, context.actions, context.device)
-    randomness = context.stream("evaluation", task.name, *names)
+    randomness = context.dice("evaluation", task.name, *names)
     player.begin(context.derive_seed("evaluation games", task.name, *names))
-    move_on = recorded(player.take_in) if player.records else player.take_in
     totals = np.zeros(settings.games)
     playing = np.ones(settings.games, dtype=bool)
     try:
         while playing.any():
             player.send(network, settings.exploration if network else 1.0, randomness)
             step = player.receive()
-            move_on()
             totals += np.where(playing, step.rewards, 0.0)
             playing &= ~step.ended
             context.keeper.reached()

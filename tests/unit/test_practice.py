@@ -70,7 +70,6 @@ def test_scores_are_of_whole_games_and_unclipped():
     for _ in range(199):
         player.send(None, 1.0, randomness)
         player.receive()
-        player.take_in()
         player.settle()
         moment = player.moment()
         assert moment.rewards.abs().max() <= 1

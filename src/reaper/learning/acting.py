@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from reaper.checkpoints import Parts
 from reaper.errors import UserError
 from reaper.learning.compiling import answer
 from reaper.learning.recording import recorded
 from reaper.paper.settings import PlaySettings
-from reaper.randomness import Stream
 from reaper.tasks.task import Step, VectorTask
+
+Ask = Callable[[torch.nn.Module, torch.Tensor], torch.Tensor]  # how a network is asked for its values of states
 
 
 def exploration(observed_frames: int, settings: PlaySettings) -> float:
@@ -25,19 +25,26 @@ def exploration(observed_frames: int, settings: PlaySettings) -> float:
     return settings.first_exploration + done * (settings.last_exploration - settings.first_exploration)
 
 
+def drawn_actions(
+    games: int, actions: int, epsilon: float, randomness: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """For every game a uniformly random action, and whether it is to be taken in place of the best one."""
+    random = torch.randint(actions, (games,), generator=randomness)
+    return random, torch.rand(games, generator=randomness) < epsilon
+
+
 @torch.no_grad()
-def epsilon_greedy(
-    values_of: Callable[[torch.Tensor], torch.Tensor] | None,
-    states: torch.Tensor,
-    actions: int,
-    epsilon: float | torch.Tensor,
-    randomness: torch.Generator,
-) -> torch.Tensor:
-    """Epsilon-greedy actions; without values, uniformly random ones. (N, history, size, size) -> (N,) int64."""
-    games, device = len(states), states.device
-    random = torch.randint(actions, (games,), generator=randomness, device=device)
-    explore = torch.rand(games, generator=randomness, device=device) < epsilon
-    return random if values_of is None else torch.where(explore, random, values_of(states).argmax(dim=1))
+def best_actions(ask: Ask, network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
+    """(N, history, size, size) -> (N,) int64."""
+    return ask(network, states).argmax(dim=1)
+
+
+def move_on(stack: torch.Tensor, ages: torch.Tensor, newest: torch.Tensor, resets: torch.Tensor) -> None:
+    """Puts the newest frames on the stacks, in place; a game that begins has its first frame four times."""
+    begins = resets != 0
+    rolled = torch.cat([stack[:, 1:], newest[:, None]], dim=1)
+    stack.copy_(torch.where(begins[:, None, None, None], newest[:, None].expand_as(rolled), rolled))
+    ages.copy_(torch.where(begins, 0, ages + 1))
 
 
 class Moment(NamedTuple):
@@ -53,32 +60,33 @@ class Moment(NamedTuple):
 
 
 class Inbox:
-    """Where a step's arrays arrive: at once what the next actions depend on, later what came of the last ones. On their
-    way to a GPU they pass through pinned memory, so that copying them does not wait for the updates that are still
-    running there; the player's next choice does, before they are overwritten."""
+    """Where a step's arrays arrive: at once what the next actions depend on, later what was done and what came of it.
+    On their way to a GPU they pass through pinned memory, so that nobody waits for a copy; a player waits for the GPU
+    before they are overwritten."""
 
     def __init__(self, games: int, size: int, device: torch.device) -> None:
         pinned = device.type == "cuda"
         seen = torch.zeros(games * (size * size + 1), dtype=torch.uint8, pin_memory=pinned)
-        outcome = torch.zeros((3, games), pin_memory=pinned)  # as one array: every copy costs a call
+        outcome = torch.zeros((4, games), pin_memory=pinned)  # as one array: every copy costs a call
         self.host = (seen, outcome)
         self.there = (seen.to(device), outcome.to(device))  # the same tensors where the device is the CPU
         shape, end = (games, size, size), games * size * size
         self._frames, self._resets = seen.numpy()[:end].reshape(shape), seen.numpy()[end:]
+        self._outcome = outcome.numpy()
         self.frames, self.resets = self.there[0][:end].view(shape), self.there[0][end:]
+        self.outcome = self.there[1]
 
     def put_seen(self, frames: np.ndarray, only_reset: np.ndarray) -> None:
         self._frames[...] = frames
         self._resets[...] = only_reset
-        self._hand_over(0)
 
     def put_outcome(self, *arrays: np.ndarray) -> None:
-        """Rewards, terminals and cut-offs."""
-        for row, array in zip(self.host[1].numpy(), arrays, strict=True):
+        """Actions, rewards, terminals and cut-offs."""
+        for row, array in zip(self._outcome, arrays, strict=True):
             row[...] = array
-        self._hand_over(1)
+        self.hand_over(1)
 
-    def _hand_over(self, part: int) -> None:
+    def hand_over(self, part: int) -> None:
         if self.there[part] is not self.host[part]:
             self.there[part].copy_(self.host[part], non_blocking=True)
 
@@ -89,6 +97,9 @@ class Player:
     Games cannot be frozen, but they can be repeated: the same seed and the same actions bring back the same moment. So
     a player writes down its actions from the last seam on, and taking up a game again means playing it up to here, at
     the emulator's speed.
+
+    On a GPU the way from the frames of one step to the best actions of the next is recorded, and is under way as soon
+    as the frames have arrived: emulators stand still until they have new actions.
     """
 
     def __init__(
@@ -97,88 +108,100 @@ class Player:
         history: int,
         actions: int,
         device: torch.device | str,
-        ask: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor] = answer,
+        faster: Callable[[Callable], Callable] = lambda function: function,
     ) -> None:
         self.task, self.history, self.actions, self.device = task, history, actions, torch.device(device)
-        self.ask = ask  # how a network is asked; it may be compiled
+        self.ask, self.move_on = faster(answer), faster(move_on)  # they may be compiled
         self.scores: list[float] = []
         self.running = np.zeros(task.games)
         size = task.frame_size
         self.stack = torch.zeros((task.games, history, size, size), dtype=torch.uint8, device=device)
         self.ages = torch.zeros(task.games, dtype=torch.int64, device=device)
-        self.chosen = torch.zeros(task.games, dtype=torch.int64, device=device)
-        self.outbox = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.device.type == "cuda")
         self.inbox = Inbox(task.games, size, self.device)
-        self.step: Step | None = None  # the last one, until it is settled
-        # What the replay files with it: the newest frame and the ages from before, and whether it was only a reset.
-        self.frame_before = torch.zeros((task.games, size, size), dtype=torch.uint8, device=device)
-        self.ages_before, self.acted = self.ages.clone(), self.chosen.clone()
-        self.keep = torch.zeros(task.games, dtype=torch.bool, device=device)
+        self.acted = np.zeros(task.games, dtype=np.int64)
+        self.unsettled: tuple[np.ndarray, Step] | None = None  # the actions of the last step, and what they brought
+        self.uncounted: Step | None = None
+        # What the replay files with it: the newest frames when the actions were chosen, and their ages.
+        self.frames_before = torch.zeros((task.games, size, size), dtype=torch.uint8, device=device)
+        self.ages_before = torch.zeros_like(self.ages)
         self.records = self.device.type == "cuda"
-        self.epsilon = torch.zeros((), device=device)
-        self._choose: Callable[[], None] | None = None  # the recorded choice of actions, and whose it is
-        self._chooser: torch.nn.Module | None = None
+        self._look: Callable[[], None] | None = None  # recorded: the newest frames taken in, and the best actions found
+        self._network: torch.nn.Module | None = None  # whose actions these are
+        self._best = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.records)
+        self._looked = False  # whether they are for the frames on the stack
         self.seed: int | None = None  # of the games in play
         self.log: list[np.ndarray] = []  # their actions
 
     def begin(self, seed: int) -> None:
         """Starts every game anew, with its first frame in place of the frames before it."""
-        self.seed, self.log = seed, []
+        self.seed, self.log, self._looked = seed, [], False
         self.stack.copy_(torch.from_numpy(self.task.reset(seed))[:, None].expand_as(self.stack))
         self.ages.zero_()
         self.running[:] = 0
 
-    def send(self, network: torch.nn.Module | None, epsilon: float, randomness: Stream) -> None:
+    def send(self, network: torch.nn.Module | None, epsilon: float, randomness: torch.Generator) -> None:
         """Chooses actions and sets the games moving; the learner may work until `receive`."""
-        if self.records and network is not None:
-            self._choose_recorded(network, epsilon, randomness)
+        actions, explores = drawn_actions(self.task.games, self.actions, epsilon, randomness)
+        if network is not None and epsilon < 1.0:  # the network is not asked where its answer would not count
+            actions = torch.where(explores, actions, self._best_of(network))
         else:
-            # The network is not asked where its answer would not count.
-            values_of = (lambda states: self.ask(network, states)) if network is not None and epsilon < 1.0 else None
-            self.chosen.copy_(epsilon_greedy(values_of, self.stack, self.actions, epsilon, randomness))
-            self.outbox.copy_(self.chosen)
-        actions = self.outbox.numpy()
-        self.task.send(actions)
-        self.log.append(actions.astype(np.int16))
+            self._wait()
+        self.acted = actions.numpy()
+        self.task.send(self.acted)
+        self.log.append(self.acted.astype(np.int16))
 
-    def _choose_recorded(self, network: torch.nn.Module, epsilon: float, randomness: Stream) -> None:
-        self.epsilon.fill_(epsilon)
-        if self._choose is None or self._chooser is not network:
+    def _best_of(self, network: torch.nn.Module) -> torch.Tensor:
+        if self._network is not network:
+            self._network, self._look, self._looked = network, None, False
+        best = self._best if self._looked else best_actions(self.ask, network, self.stack).cpu()
+        self._wait()
+        return best
 
-            def work() -> None:
-                values_of = lambda states: self.ask(network, states)  # noqa: E731
-                self.chosen.copy_(epsilon_greedy(values_of, self.stack, self.actions, self.epsilon, randomness))
-                self.outbox.copy_(self.chosen, non_blocking=True)
-
-            self._choose, self._chooser = recorded(work, Parts(acting=randomness)), network
-        self._choose()
-        torch.cuda.current_stream().synchronize()
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
 
     def receive(self) -> Step:
-        """Waits for the games and hands to the device what the next actions depend on."""
-        self.step = self.task.receive()
-        self.inbox.put_seen(self.step.frames, self.step.only_reset)
-        return self.step
+        """Waits for the games and takes in what they show; on a GPU, the choice of the next actions begins. The weights
+        may change again only after the next `send`."""
+        step = self.task.receive()
+        self.inbox.put_seen(step.frames, step.only_reset)
+        self.unsettled = (self.acted, step)
+        self._looked = self._look is not None
+        if self._look:
+            self._look()
+        else:
+            self.take_in()
+            if self.records and self._network is not None:  # asked once, so all that is compiled is compiled
+                self._look = recorded(self._take_in_and_choose)
+        return step
 
     def take_in(self) -> None:
-        """Moves the stacks on. Only tensors, all in place: on a GPU this is recorded once and replayed."""
-        newest, only_reset = self.inbox.frames, self.inbox.resets != 0
-        self.frame_before.copy_(self.stack[:, -1])
+        """Moves the stacks on. Only tensors, all in place."""
+        self.inbox.hand_over(0)
+        self.frames_before.copy_(self.stack[:, -1])
         self.ages_before.copy_(self.ages)
-        self.acted.copy_(self.chosen)
-        self.keep.copy_(~only_reset)
-        rolled = torch.cat([self.stack[:, 1:], newest[:, None]], dim=1)
-        self.stack.copy_(torch.where(only_reset[:, None, None, None], newest[:, None].expand_as(rolled), rolled))
-        self.ages.copy_(torch.where(only_reset, 0, self.ages + 1))
+        self.move_on(self.stack, self.ages, self.inbox.frames, self.inbox.resets)
+
+    def _take_in_and_choose(self) -> None:
+        self.take_in()
+        assert self._network is not None
+        self._best.copy_(best_actions(self.ask, self._network, self.stack), non_blocking=True)
 
     def settle(self) -> None:
-        """Counts the scores of the last step and hands its outcome to the device. Nothing that the next actions depend
-        on, so it may follow their `send`."""
-        step, self.step = self.step, None
-        if step is None:
+        """Hands on what was done in the last step and what came of it. The next actions do not depend on that, so it may
+        follow their `send`; scores are counted later still."""
+        if self.unsettled is None:
             return
+        (actions, step), self.unsettled = self.unsettled, None
         terminals = (step.ended & ~step.cut_off) | step.lost_life
-        self.inbox.put_outcome(step.rewards, terminals, step.cut_off)
+        self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
+        self.uncounted = step
+
+    def _count(self) -> None:
+        if self.uncounted is None:
+            return
+        step, self.uncounted = self.uncounted, None
         self.running += step.rewards
         for game in np.flatnonzero(step.ended):
             self.scores.append(float(self.running[game]))
@@ -186,24 +209,25 @@ class Player:
 
     def moment(self) -> Moment:
         """The step that was settled, as a replay takes it; only tensors, too."""
-        rewards, terminals, cut_off = self.inbox.there[1]
+        actions, rewards, terminals, cut_off = self.inbox.outcome
         return Moment(
-            self.frame_before,
+            self.frames_before,
             self.ages_before,
-            self.acted,
+            actions.long(),
             rewards.clamp(-1.0, 1.0),
             terminals != 0,
             cut_off != 0,
-            self.keep,
+            self.inbox.resets == 0,
         )
 
     def rest(self) -> None:
         """Leaves the games; they are not taken up again."""
-        self.seed, self.log, self.step = None, [], None
+        self.seed, self.log, self.unsettled, self.uncounted = None, [], None, None
 
     def state(self) -> dict[str, Any]:
         if self.seed is None:
             return {"seed": None}
+        self._count()
         log = torch.from_numpy(np.stack(self.log)) if self.log else torch.zeros((0, self.task.games), dtype=torch.int16)
         return {
             "seed": self.seed,
@@ -222,8 +246,8 @@ class Player:
             self.log.append(actions)
             self.task.send(actions.astype(np.int64))
             self.receive()
-            self.take_in()
-        self.step = None  # its score was counted then
+            self._wait()
+        self.unsettled = None  # its score was counted then
         if not torch.equal(self.stack.cpu(), state["stack"]):
             raise UserError(
                 f"{self.task.name} does not repeat itself: the same seed and actions led to other frames, so its games "
@@ -232,6 +256,7 @@ class Player:
         self.running[:] = state["running"].numpy()
 
     def take_scores(self) -> list[float]:
-        """The scores of the games finished since the last call."""
+        """The scores of the games finished since the last call, up to the last step that was settled."""
+        self._count()
         scores, self.scores = self.scores, []
         return scores

@@ -36,6 +36,10 @@ class Context:
     def stream(self, *purpose: str | int) -> Stream:
         return stream(self.device, self.seed, *self.names, *purpose)
 
+    def dice(self, *purpose: str | int) -> Stream:
+        """A stream for actions: always of the CPU, where the games are, so the same on every device."""
+        return stream("cpu", self.seed, *self.names, *purpose)
+
     def derive_seed(self, *purpose: str | int) -> int:
         return derive_seed(self.seed, *self.names, *purpose)
 

@@ -6,7 +6,7 @@ the loss of an update and in what makes a window the best.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from reaper.memory.replay import Replay
 from reaper.tasks.task import Task
 
 LOOK_EVERY = 4_096  # observed frames between two looks at the loss, at most: on a GPU, looking means waiting
+DRAWN_FIRST = 4  # updates whose batches a GPU draws before it begins; the others are drawn meanwhile
 LOOKS = 100  # at the loss of a short practice, so that its curves have a shape
 
 
@@ -80,12 +81,14 @@ class Practice:
         self.player, self.replay = player, replay
         self.records = context.device.type == "cuda"
         self.recordings: dict[int | str, Callable[[], None]] = {}
-        self.randomness = context.stream("acting")
+        self.side = torch.cuda.Stream() if self.records else None
+        self.randomness = context.dice("acting")
         self.observed_frames = 0
         self.seam = 0  # the observed frames at the last seam whose tests are done, or handed to the examiner
         self.examiner = new_examiner(context, weights.network)
         self.learning = player is None
-        self.unsettled: tuple[int, int] | None = None  # observed frames before and after the last step
+        self.unfiled: tuple[int, int] | None = None  # observed frames before and after the last step
+        self.uncounted = False
         self.name, self.look_every = "", LOOK_EVERY
         self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
         self.new_scores: list[float] = []  # since then
@@ -121,48 +124,61 @@ class Practice:
 
     def step(self) -> None:
         """One observed frame of every game, and the updates that are due for it. Emulators stand still from the arrival
-        of their frames until they have new actions, so whatever can follow `send` does."""
+        of their frames until they have new actions, and a GPU from then until it has its updates, so whatever can
+        follow does."""
         play, before = self.context.settings.play, self.observed_frames
         now = before + play.games
         if self.player and self.replay:
             self.player.send(self.weights.network, exploration(before, play), self.randomness)
-            self.settle()  # the step before this one
+            self.file()  # the step before this one
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
         updates = now // play.frames_per_update - before // play.frames_per_update
         if self.learning and updates:  # while the emulators run
             self.learn(updates)
+        self.count()
         if self.player:
             self.player.receive()
-            self.take_in(self.player)
-        self.observed_frames, self.unsettled = now, (before, now)
+        self.observed_frames, self.unfiled = now, (before, now)
         if not self.player:
             self.settle()
 
     def settle(self) -> None:
-        """What is left to do for the last step: the replay, the target network, scores, losses and windows."""
-        if self.unsettled is None:
+        """All that is left to do for the last step."""
+        self.file()
+        self.count()
+
+    def file(self) -> None:
+        """What has to be done for the last step before the weights change: the replay, the target network, windows."""
+        if self.unfiled is None:
             return
-        (before, now), self.unsettled, scores = self.unsettled, None, []
+        (before, now), self.unfiled, self.uncounted = self.unfiled, None, True
         if self.player and self.replay:
             self.player.settle()
-            self.file(self.player, self.replay)
-            scores = self.player.take_scores()
-        self.best.scores += scores
-        self.new_scores += scores
-        self.context.progress.advance(now - before, sum(scores) / len(scores) if scores else None)
+            self.put_in(self.replay, self.player)
         self.after_frames(before, now)
         ends_window = crossed(self.best.frames, before, now)
         if crossed(self.look_every, before, now) or ends_window:
+            self.count()
             self.look()
         if ends_window:
             self.best.close()
             self.told, self.told_loss = 0, 0.0
 
+    def count(self) -> None:
+        """The scores of the last step, and the work done."""
+        if not self.uncounted:
+            return
+        self.uncounted, scores = False, self.player.take_scores() if self.player else []
+        self.best.scores += scores
+        self.new_scores += scores
+        frames = self.context.settings.play.games
+        self.context.progress.advance(frames, sum(scores) / len(scores) if scores else None)
+
     def learn(self, updates: int) -> None:
         """Makes so many updates: one after the other, or as one recording."""
 
         def work() -> None:
-            for batch in self.draw(updates):
+            for batch in self.drawn(updates):
                 self.best.loss_sum += self.update(*batch)
 
         if self.records and updates not in self.recordings:
@@ -171,12 +187,21 @@ class Practice:
         self.recordings.get(updates, work)()
         self.best.losses += updates
 
-    def take_in(self, player: Player) -> None:
-        if self.records and "take in" not in self.recordings:
-            self.recordings["take in"] = recorded(player.take_in)
-        self.recordings.get("take in", player.take_in)()
+    def drawn(self, updates: int) -> Iterator[Batch]:
+        """Their batches. On a GPU most of them are drawn, and answered by target network or teacher, while the first
+        updates are made: nothing of that depends on the weights."""
+        if self.side is None or updates <= DRAWN_FIRST:
+            yield from self.draw(updates)
+            return
+        first = self.draw(DRAWN_FIRST)
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            rest = self.draw(updates - DRAWN_FIRST)
+        yield from first
+        torch.cuda.current_stream().wait_stream(self.side)
+        yield from rest
 
-    def file(self, player: Player, replay: Replay) -> None:
+    def put_in(self, replay: Replay, player: Player) -> None:
         """Puts the settled step into the replay."""
 
         def work() -> None:

@@ -75,7 +75,7 @@ def new_replay(context: Context) -> Replay:
 
 def new_player(context: Context, games: VectorTask) -> Player:
     history = context.settings.frames.history
-    return Player(games, history, context.actions, context.device, context.faster(answer))
+    return Player(games, history, context.actions, context.device, context.faster)
 
 
 class ShortTerm:
@@ -121,7 +121,7 @@ class Gathering:
 
     def __init__(self, context: Context, network: QNetwork, task: Task) -> None:
         self.context, self.network, self.task = context, network, task
-        self.replay, self.randomness = new_replay(context), context.stream("gathering")
+        self.replay, self.randomness = new_replay(context), context.dice("gathering")
         self.player = new_player(context, context.open(task, context.settings.play.games))
         self.total = context.settings.short_term.observed_frames
         self.first_frame = max(0, self.total - context.settings.play.replay_frames)
@@ -139,7 +139,6 @@ class Gathering:
         while self.frame < self.total or not self.replay.ready():
             self.player.send(self.network, exploration(self.frame, play), self.randomness)
             self.player.receive()
-            self.player.take_in()
             self.player.settle()
             self.replay.add(*self.player.moment())
             scores = self.player.take_scores()

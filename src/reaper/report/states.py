@@ -52,14 +52,13 @@ def _played(run: RunResult, task: str, teacher: Artefact) -> RealStates:
     network = context.q_network(teacher.tensors("agent")).eval()
     games = context.open(find_task(task), GAMES)
     player = Player(games, run.settings.frames.history, context.actions, context.device)
-    randomness = context.stream("states", task)
+    randomness = context.dice("states", task)
     player.begin(context.derive_seed("states", task))
     kept, steps = [], MOMENTS * APART
     for step in range(steps):
         frame = step * run.settings.short_term.observed_frames // steps
         player.send(network, exploration(frame, run.settings.play), randomness)
         player.receive()
-        player.take_in()
         if step % APART == APART - 1:
             kept.append(player.stack.cpu().numpy().copy())
     player.rest()
