@@ -189,7 +189,7 @@ class Player:
         self._best.copy_(best_actions(self.ask, self._network, self.stack), non_blocking=True)
 
     def settle(self) -> None:
-        """Hands on what was done in the last step and what came of it. The next actions do not depend on that, so it may
+        """Hands on what was done in the last step and what came of it. The next actions do not depend on it, so it may
         follow their `send`; scores are counted later still."""
         if self.unsettled is None:
             return
