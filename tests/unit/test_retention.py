@@ -90,3 +90,17 @@ def test_knowledge_teaches_what_it_says():
     assert StandardisedQValues().teach(student, teacher, 3.0, 2.0).tolist() == [2.0]
     # Three equal logits: the best action has probability 1/3, and -log(1/3) = 1.098612.
     assert Policy().teach(student, teacher, 0, 0).item() == pytest.approx(1.098612)
+
+
+@pytest.mark.parametrize("method", [EWC(), OnlineEWC()])
+def test_the_fisher_matrix_of_a_network_that_folds_its_frames_is_the_same(method):
+    """As on a GPU: a folded network calls no layer, and the Fisher matrix is made layer by layer."""
+    states = torch.randint(0, 256, (64, 2, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    found = []
+    for folds in (False, True):
+        agent = network()
+        agent.folds = folds
+        found.append(method.remember(CONTEXT, None, agent, Items(states)).retained)
+    assert found[0].keys() == found[1].keys()
+    for name, tensor in found[0].items():
+        assert torch.equal(tensor, found[1][name]), name

@@ -43,7 +43,9 @@ class FisherSum:
     """The exact diagonal over 100 batches of the task's states, batch by batch."""
 
     def __init__(self, context: Context, agent: QNetwork, states: StateSource) -> None:
-        self.context, self.agent, self.states = context, agent, states
+        self.context, self.states = context, states
+        self.agent = context.q_network(agent.state_dict())
+        self.agent.folds = False  # the Fisher matrix is made layer by layer, so every layer has to be called
         self.randomness, self.done = context.stream("fisher"), 0
         self.total: Weights = {name: torch.zeros_like(p) for name, p in agent.named_parameters()}
 
