@@ -32,7 +32,7 @@ from reaper.machine import processor_name
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
-from reaper.predicting import BESIDE, GAME, TEST_BESIDE, Figure, predicted_hours
+from reaper.predicting import BESIDE, GAME, GAN_BESIDE, TEST_BESIDE, TEST_BESIDE_GAN, Figure, predicted_hours
 from reaper.tasks.atari import THREADS
 from reaper.tasks.task import Task, VectorTask
 from reaper.version import VERSION
@@ -229,6 +229,12 @@ class Bench:
         self._wait()
         self.set_up["generator"] = time.perf_counter() - start
         self._note(Figure("GAN", "", "steps", tuple(2 * self._rate(training.step) for _ in range(self.repeats))))
+        if self.tests_beside:
+
+            def rate(until: Callable[[], bool] | None = None) -> float:
+                return 2 * self._rate(training.step, until)
+
+            self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN), "GAN alone", "steps", all_cores=True)
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
@@ -240,25 +246,42 @@ class Bench:
 
     def _beside(self, practice: Practice, task: Task) -> None:
         """Training with a test beside it and without, in turn; and how quickly such a test is played."""
-        assert practice.player is not None
+        player, games = practice.player, self.settings.play.games
+        assert player is not None
+
+        def rate(until: Callable[[], bool] | None = None) -> float:
+            practice.settle()
+            player.begin(0)
+            return self._rate(practice.step, until) * games
+
+        self._with_tests(rate, task, (BESIDE, TEST_BESIDE), "training alone", "frames")
+
+    def _with_tests(
+        self,
+        rate: Callable[..., float],
+        task: Task,
+        names: tuple[str, str],
+        of: str,
+        unit: str,
+        all_cores: bool = False,
+    ) -> None:
+        """Something with a test beside it and without, in turn; and how quickly such a test is played."""
         games, alone, rates, paces = self.settings.evaluation.games, [], [], []
         with closing(ExaminerProcess(self.context)) as examiner:
+            if all_cores:
+                examiner.spread()
             examiner.measure(task.name, 0.0)
             examiner.receive()  # it has started
-            for seed in range(self.repeats):
-                practice.settle()
-                practice.player.begin(seed)
-                alone.append(self._frames_a_second(practice.step))
-                practice.settle()
-                practice.player.begin(seed)
+            for _ in range(self.repeats):
+                alone.append(rate())
                 examiner.measure(task.name, 3 * self.seconds)
-                rates.append(self._rate(practice.step, until=examiner.answered) * self.settings.play.games)
+                rates.append(rate(examiner.answered))
                 paces.append(Pace(**examiner.receive()))
-        shares = tuple(rate / without for rate, without in zip(rates, alone, strict=True))
-        self._note(Figure(BESIDE, task.name, "frames", tuple(rates), shares, "training alone"))
-        self._note(Figure(TEST_BESIDE, task.name, "frames", tuple(games * p.steps / p.seconds for p in paces)))
+        shares = tuple(beside / without for beside, without in zip(rates, alone, strict=True))
+        self._note(Figure(names[0], task.name, unit, tuple(rates), shares, of))
+        self._note(Figure(names[1], task.name, "frames", tuple(games * p.steps / p.seconds for p in paces)))
         length = paces[-1].steps if paces[-1].whole else GAME
-        self.set_up[TEST_BESIDE] = paces[-1].beginning + games * length / self.figures[-1].rate
+        self.set_up[names[1]] = paces[-1].beginning + games * length / self.figures[-1].rate
 
     def _checkpoint(self, practice: Practice) -> None:
         with tempfile.TemporaryDirectory() as folder:

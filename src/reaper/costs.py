@@ -15,7 +15,7 @@ from reaper.engines.local import Means
 from reaper.files import canonical
 from reaper.paper.settings import Settings
 from reaper.probes import Probe
-from reaper.retention import EWC, RETENTIONS, OnlineEWC, PseudoRehearsal, UntrainedDreams
+from reaper.retention import EWC, RETENTIONS, OnlineEWC
 from reaper.stages import Stage
 from reaper.store import Store
 from reaper.work import settings_of
@@ -68,14 +68,13 @@ def load_of(stage: Stage) -> Load:
 
 def _consolidation(spec: Mapping[str, Any], settings: Settings, gathered: int, learning: Callable[[int], Load]) -> Load:
     retention = RETENTIONS.build(spec["axes"]["retention"])
-    dreams = isinstance(retention, PseudoRehearsal) and not isinstance(retention, UntrainedDreams)
     remembering = Load(
-        gan_steps=settings.generator.steps if dreams else 0,
+        gan_steps=settings.generator.steps if retention.trains_generator else 0,
         fisher_batches=settings.ewc.fisher_batches if isinstance(retention, EWC | OnlineEWC) else 0,
     )
     if "memory" in spec["parents"]:
         return learning(settings.long_term.observed_frames) + remembering
-    if dreams and "generator" in spec["parents"]:
+    if retention.trains_generator and "generator" in spec["parents"]:
         return Load()  # the short-term generator is taken over
     return remembering + Load(gathered_frames=gathered if retention.needs_states else 0)
 

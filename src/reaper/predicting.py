@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from reaper.checkpoints import Interval
+from reaper.learning.examining import MOST_HELD
 from reaper.paper.settings import Settings
 
 GAME = 1_800  # observed frames of a whole game that is too long to be played here: two minutes of Atari
 BESIDE = "training beside a test"
 TEST_BESIDE = "test beside training"
+GAN_BESIDE = "GAN beside a test"
+TEST_BESIDE_GAN = "test beside the GAN"
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,19 @@ class Predicting:
         beside = next((figure for figure in self.figures if figure.what == BESIDE), None)
         if beside is None:
             return seams * sum(self.set_up[f"evaluation {name}"] for name in known)
-        training = observed_frames / self.rate(what, task) / seams
-        return seams * lost_beside(training, len(known) * self.set_up[TEST_BESIDE], min(beside.share or 1.0, 1.0))
+        training = observed_frames / self.rate(what, task)
+        test, share = self.set_up[TEST_BESIDE], min(beside.share or 1.0, 1.0)
+        if what.startswith("short"):
+            return seams * lost_beside(training / seams, len(known) * test, share)
+        held, quiet = min(seams, MOST_HELD), self.settings.generator.steps / self.rate("GAN")
+        return lost_beside_and_after(
+            training * (seams - held) / seams,
+            (seams - held) * len(known) * test,
+            share,
+            self.set_up[TEST_BESIDE_GAN] / test,
+            held * len(known) * self.set_up[TEST_BESIDE_GAN],
+            quiet,
+        )
 
     def seconds(self) -> dict[str, float]:
         settings, set_up, later = self.settings, self.set_up, self.tasks[1:]
@@ -95,6 +109,16 @@ def lost_beside(training: float, tests: float, share: float) -> float:
     if share * tests <= training:
         return (1 - share) * tests
     return tests - training  # the rest is played with all cores to itself: this is the most it can be
+
+
+def lost_beside_and_after(
+    training: float, tests: float, share: float, quicker: float, held: float, quiet: float
+) -> float:
+    """The same where a `quiet` time follows, in which whatever is left is played, at `quicker` times the seconds, and
+    also the `held` seconds of tests that were put off until then. Training waits for none of them; the stage does."""
+    beside = min(tests, training / share)
+    left = (tests - beside) * quicker + held
+    return (1 - share) * beside + max(0.0, left - quiet)
 
 
 def predicted_hours(

@@ -15,7 +15,16 @@ from reaper.errors import UserError
 from reaper.evaluation import pace_of_whole_games
 from reaper.learning.context import Context
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
-from reaper.predicting import BESIDE, TEST_BESIDE, Figure, Predicting, lost_beside
+from reaper.predicting import (
+    BESIDE,
+    GAN_BESIDE,
+    TEST_BESIDE,
+    TEST_BESIDE_GAN,
+    Figure,
+    Predicting,
+    lost_beside,
+    lost_beside_and_after,
+)
 from reaper.scales import ARCADE, with_overrides
 from reaper.tasks.atari import THREADS, emulator_threads
 from reaper.tasks.sequence import find_sequence, find_task
@@ -60,6 +69,10 @@ def test_tests_beside_training_are_measured_against_training_alone(bench):
     assert len(beside.shares) == len(beside.rates) == len(test.rates) == 2
     assert all(share > 0 for share in beside.shares)
     assert bench.set_up[TEST_BESIDE] > 0
+    gan, test = (next(f for f in bench.figures if f.what == what) for what in (GAN_BESIDE, TEST_BESIDE_GAN))
+    assert (gan.of, gan.unit, len(gan.shares)) == ("GAN alone", "steps", 2)
+    assert bench.set_up[TEST_BESIDE_GAN] > 0
+    assert len(test.rates) == 2
 
 
 def test_opening_games_is_not_taken_for_slow_play(bench, monkeypatch):
@@ -90,6 +103,20 @@ def test_tests_beside_training_cost_what_they_slow_it_down():
     assert beside.tests("short-term training", 240, ["catch"], "catch") == 2 * 0.25 * 4.0
     assert beside.tests("short-term training", 240, ["catch"] * 5, "catch") == 2 * (20.0 - 12.0)  # a seam is 12 s
     assert lost_beside(12.0, 16.0, 0.75) == 4.0  # both are over at once
+
+
+def test_tests_that_are_put_off_cost_what_does_not_fit_into_the_quiet_time():
+    assert lost_beside_and_after(12.0, 0.0, 0.75, 0.5, 10.0, 15.0) == 0.0
+    assert lost_beside_and_after(12.0, 0.0, 0.75, 0.5, 20.0, 15.0) == 5.0
+    assert lost_beside_and_after(12.0, 8.0, 0.75, 0.5, 10.0, 15.0) == 2.0  # those beside training slow it down
+    assert lost_beside_and_after(12.0, 40.0, 0.75, 0.5, 10.0, 15.0) == 4.0 + 12.0 + 10.0 - 15.0  # 24 s are left of them
+    shares = Figure(BESIDE, "catch", "frames", (7.5,), (0.75,), "training alone")
+    rates = [Figure(what, "", unit, (10.0,)) for what, unit in (("long-term training", "frames"), ("GAN", "steps"))]
+    predicting = made_of(shares, *rates, **{TEST_BESIDE: 4.0, TEST_BESIDE_GAN: 2.0})
+    quiet = predicting.settings.generator.steps / 10.0
+    for known in (["catch"], ["catch"] * 50):
+        lost = predicting.tests("long-term training", 240, known, "catch")
+        assert lost == pytest.approx(max(0.0, 2 * len(known) * 2.0 - quiet))  # both seams are put off
 
 
 def test_bare_emulation_plays_what_was_played(monkeypatch):

@@ -17,6 +17,7 @@ from conftest import TINY, run_tiny
 from curves import read_curves
 
 from reaper.checkpoints import Interval, Keeper, Shelf
+from reaper.conditions import CONDITIONS, KNOWLEDGE
 from reaper.engines import local
 from reaper.engines.stopping import Stop
 from reaper.errors import ReaperError, Stopped, UserError
@@ -24,8 +25,10 @@ from reaper.evaluation import evaluate
 from reaper.learning import examining
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.examiner_process import Exam, ExaminerProcess
-from reaper.learning.examining import MOST_PENDING, TESTS, AtOnce, Beside, new_examiner, worth_a_process
-from reaper.learning.short_term import ShortTerm
+from reaper.learning.examining import MOST_HELD, MOST_PENDING, TESTS, AtOnce, Beside, new_examiner, worth_a_process
+from reaper.learning.long_term import Consolidation
+from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.memory.long_term import LongTermMemory
 from reaper.progress import Progress
 from reaper.scales import ARCADE, PAPER, with_overrides
 from reaper.tasks.sequence import TASKS, find_task, register_task
@@ -60,6 +63,10 @@ class Slow:
     def __init__(self, context, patient=True):
         self.context, self.exams, self.answers, self.closed, self.patient = context, [], [], False, patient
         self.on_wait = lambda: None
+        self.spread_after: list[int] = []  # so many exams
+
+    def spread(self):
+        self.spread_after.append(len(self.exams))
 
     def hand_in(self, exam):
         self.exams.append(Exam(exam.observed_frames, list(exam.tasks), exam.weights))
@@ -215,6 +222,57 @@ def test_late_rows_keep_their_order_and_training_waits_for_the_oldest_alone(slow
     assert len(beside.finish()) == 2 * (MOST_PENDING + 1)
     measured = [(event["step"], *event["values"]) for event in told if event.get("event") == "measured"]
     assert measured == [(row["observed_frames"], f"evaluation/{row['task']}") for row in beside.rows]
+
+
+def test_tests_are_put_off_where_a_quiet_time_is_to_come(slow):
+    beside = Beside(context(), context().q_network())
+    beside.hold()
+    for seam in range(MOST_HELD):
+        beside.examine([CATCH], seam + 1)
+        beside.keep_up()
+    assert beside.process is None  # not even begun
+    beside.examine([CATCH], MOST_HELD + 1)
+    assert [exam.observed_frames for exam in beside.process.exams] == [1]  # the oldest alone
+    beside.process.answer()
+    beside.collect()
+    again = Beside(context(), context().q_network())
+    again.hold()
+    again.restore(beside.state())
+    for examiner in (beside, again):
+        examiner.release()
+        assert [exam.observed_frames for exam in examiner.process.exams] == list(range(2, MOST_HELD + 2))
+        assert examiner.process.spread_after == [MOST_HELD]
+        examiner.process.on_wait = examiner.process.answer
+        assert [row["observed_frames"] for row in examiner.finish()] == list(range(1, MOST_HELD + 2))
+
+
+def test_tests_that_are_put_off_fall_behind_only_so_far(slow):
+    beside = Beside(context(), context().q_network())
+    beside.hold()
+    for seam in range(MOST_HELD + MOST_PENDING):
+        beside.examine([CATCH], seam + 1)
+        beside.keep_up()
+    assert beside.rows == []
+    beside.process.on_wait = beside.process.answer
+    beside.examine([CATCH], MOST_HELD + MOST_PENDING + 1)
+    beside.keep_up()
+    assert [row["observed_frames"] for row in beside.rows] == [1]
+
+
+@pytest.mark.parametrize("name", ["RePR", "no-reh"])
+def test_only_a_consolidation_that_trains_a_generator_puts_its_tests_off(name, monkeypatch):
+    told = []
+    monkeypatch.setattr(Beside, "hold", lambda self: told.append("hold"))
+    monkeypatch.setattr(Beside, "release", lambda self: told.append("release"))
+    monkeypatch.setattr(Beside, "finish", lambda self: told.append("finish") or [])
+    monkeypatch.setattr(Beside, "examine", lambda self, tasks, frames: told.append("examine"))
+    condition, agent = CONDITIONS[name], kept_weights(context().q_network())
+    generator = {f"generator.{part}": t for part, t in kept_weights(context().adversaries()[0]).items()}
+    knowledge, teacher = KNOWLEDGE[condition.knowledge](), Teacher(agent, 0.0, 1.0)
+    consolidation = Consolidation(context(), (DODGE, CATCH), condition.teaches, condition.retention, knowledge, teacher)
+    consolidation.run(LongTermMemory(agent, ("dodge",), generator))
+    expected = ["hold"] if name == "RePR" else []
+    assert told == [*expected, "examine", "examine", "release", "finish"]
 
 
 def test_it_tells_how_long_it_has_worked(process):

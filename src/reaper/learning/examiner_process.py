@@ -100,6 +100,10 @@ class ExaminerProcess:
     def hand_in(self, exam: Exam) -> None:
         self._outgoing.put(Exam(exam.observed_frames, list(exam.tasks), exam.weights))
 
+    def spread(self) -> None:
+        """Nobody else wants the cores: it may ask the network with all of them."""
+        self._outgoing.put(json.dumps({"spread": True}).encode())
+
     def measure(self, task: str, seconds: float) -> None:
         """Asks how quickly tests are played here and now; the answer is a `Pace`."""
         self._outgoing.put(json.dumps({"measure": task, "seconds": seconds}).encode())
@@ -176,6 +180,9 @@ class Desk:
     games: dict[str, VectorTask] = field(default_factory=dict)
 
     def work(self, order: dict[str, Any]) -> None:
+        if "spread" in order:
+            torch.set_num_threads(len(os.sched_getaffinity(0)))
+            return
         if "measure" in order:
             network, task = self.context.q_network(), find_task(order["measure"])
             opened = self.opened(task)

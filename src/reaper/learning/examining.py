@@ -29,9 +29,11 @@ from reaper.tasks.task import Task
 
 TESTS, AT_ONCE = "REAPER_TESTS", "at-once"  # environment variable: training waits for its tests on a GPU as well
 Row = dict[str, Any]  # one test: task, observed frames, scores
-# Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size; and
-# tests that are left for later find all cores free while a long-term memory's generator is trained.
+# Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size.
 MOST_PENDING = 8
+# Seams more whose tests are not even begun where a quiet time is to come: what plays beside training takes cores from
+# it, but while a generator is trained all cores are free.
+MOST_HELD = 16
 SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
 PATIENCE = 3.0  # seconds of waiting, after which a process that hardly gets a core is taken for starved
 STARVED = 0.5  # of a core: where others take all of them, a patient process would hardly get anywhere
@@ -60,6 +62,12 @@ class Examiner(ABC):
 
     def keep_up(self) -> None:  # noqa: B027 - there may be nothing of the kind
         """Waits if tests have fallen far behind. For moments at which all parts of a stage fit together."""
+
+    def hold(self) -> None:  # noqa: B027 - there may be nothing of the kind
+        """There will be a quiet time, when others leave the cores alone: tests may be put off until then."""
+
+    def release(self) -> None:  # noqa: B027 - there may be nothing of the kind
+        """The cores are free from now on."""
 
     def finish(self) -> list[Row]:
         """Waits for whatever is outstanding."""
@@ -140,6 +148,7 @@ class Beside(Examiner):
     def __init__(self, context: Context, network: torch.nn.Module) -> None:
         super().__init__(context, network)
         self.pending: deque[Exam] = deque()  # the oldest first
+        self.handed, self.most_held = 0, 0  # how many of them the process has; how many more it need not have yet
         self.process: ExaminerProcess | None = None
         self.here = False  # the process does not know the tasks, so they are played between seams after all
         self.waited, self.worked = 0.0, 0.0  # seconds of waiting for the next row; what the process had worked before
@@ -150,11 +159,24 @@ class Beside(Examiner):
         if names:
             self._hand_in(Exam(observed_frames, names, kept_weights(self.network)))
 
+    def hold(self) -> None:
+        self.most_held = MOST_HELD
+
+    def release(self) -> None:
+        self.most_held = 0
+        self._hand_on()
+        if self.process:
+            self.process.spread()
+
     def _hand_in(self, exam: Exam) -> None:
         self.pending.append(exam)
-        if not self.here:
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        while not self.here and len(self.pending) - self.handed > self.most_held:
             self.process = self.process or ExaminerProcess(self.context)
-            self.process.hand_in(exam)
+            self.process.hand_in(self.pending[self.handed])
+            self.handed += 1
 
     def collect(self, seconds: float = 0.0) -> None:
         """And if nothing has arrived, waits so long at most until something has."""
@@ -183,14 +205,16 @@ class Beside(Examiner):
         del exam.tasks[0]
         if not exam.tasks:
             self.pending.popleft()
+            self.handed = max(0, self.handed - 1)
         self.waited = 0.0
         self.note(row)
 
     def keep_up(self) -> None:
-        while len(self.pending) > (0 if self.here else MOST_PENDING):
+        while len(self.pending) > (0 if self.here else self.most_held + MOST_PENDING):
             self._wait()
 
     def finish(self) -> list[Row]:
+        self.release()
         self.collect()
         progress, tests = self.context.progress, sum(len(exam.tasks) for exam in self.pending)
         if tests:
@@ -227,8 +251,8 @@ class Beside(Examiner):
         self.close()
         self.waited = 0.0
         self.process = ExaminerProcess(self.context, patient=False)
-        for exam in self.pending:
-            self.process.hand_in(exam)
+        self.handed = 0
+        self._hand_on()
 
     def close(self) -> None:
         if self.process:

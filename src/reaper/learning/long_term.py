@@ -86,13 +86,16 @@ class Consolidation:
         agent = self.context.q_network(memory.agent)
         lesson, recall, practice = self.begin(memory, agent)
         with practice.examiner as examiner:
+            if self.retention.trains_generator:
+                examiner.hold()
             frames = self.context.settings.long_term.observed_frames
             practice.run(f"consolidate {self.tasks[-1].title}", frames, self.tasks)
             practice.best.put_back()
+            examiner.release()
             recall.forget()  # it may be most of the memory there is, and the generator's training needs as much
             remembered = self.retention.remember(self.context, memory, agent, lesson.new_states)
             lesson.close()
-            rows = examiner.finish()  # only now: a generator is trained on the GPU, and leaves the cores to the tests
+            rows = examiner.finish()
         return self._handed_on(agent, remembered, rows)
 
     def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[Lesson, Recall, Practice]:

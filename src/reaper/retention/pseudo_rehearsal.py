@@ -22,6 +22,8 @@ from reaper.retention.retention import Recall, Remembered, Retention
 class PseudoRehearsal(Retention):
     """Keeps a generator of the states of all tasks so far."""
 
+    trains_generator = True
+
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
         return RecalledItems(context, dream(context, memory).answered_by(previous), knowledge, len(memory.tasks))
 
@@ -60,6 +62,8 @@ def dream(context: Context, memory: LongTermMemory) -> Items:
 class UntrainedDreams(PseudoRehearsal):
     """A control: pseudo-rehearsal with a generator that was never trained. If this retained as well, the generator
     would not be what does the work."""
+
+    trains_generator = False
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource

@@ -65,6 +65,7 @@ class Retention(ABC):
     """A way to keep earlier tasks. Add one: subclass, and register it (CONTRIBUTING.md)."""
 
     needs_states = True  # whether `remember` looks at states of the new task
+    trains_generator = False  # whether `remember` takes long, on a GPU, and leaves the cores alone meanwhile
 
     @abstractmethod
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
