@@ -1,5 +1,8 @@
 """Compiled and eager learning do the same, update by update."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -79,6 +82,36 @@ def test_what_cannot_be_compiled_is_run_as_it_is():
     with pytest.warns(UserWarning, match="untraceable is run without compiling"):
         assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
     assert run(torch.tensor([-1.0])).tolist() == [1.0]
+
+
+COMPILES = """
+import warnings
+import torch
+from reaper.learning.compiling import compiled
+def doubled(numbers):
+    return (numbers * 2).relu()
+warnings.filterwarnings("error", message=".*without compiling")
+print(compiled(doubled, torch.device("cpu"))(torch.ones(3)).tolist())
+"""
+
+
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_half_a_file_in_torchs_cache_costs_nothing_but_time(tmp_path):
+    """As a process leaves it that is killed while it compiles."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+
+    def run():
+        words = [sys.executable, "-c", COMPILES]
+        ran = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=200)
+        assert ran.stdout == "[2.0, 2.0, 2.0]\n", ran.stderr
+
+    run()
+    built = list((tmp_path / "cache").rglob("*.so"))
+    assert built
+    for path in built:
+        path.write_bytes(path.read_bytes()[:100])
+    run()
+    assert not list(tmp_path.glob("reaper-compiled-*"))  # the second one tidies up
 
 
 @pytest.mark.long

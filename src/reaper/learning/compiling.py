@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
+import os
 import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -54,25 +57,44 @@ def quick_rounding(device: torch.device) -> torch.dtype | None:
 def compiled(function: Function, device: torch.device, plain: Callable | None = None) -> Function:
     """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own. What cannot be
     traced (a retention method of a user's, say) is run as it is: `plain`, or the function itself."""
-    from torch._dynamo.exc import TorchDynamoException  # here, because it takes seconds to import
+    from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException  # here: they take seconds to import
 
     # On a CPU the second core idles while Python goes from kernel to kernel, so C++ does that too.
     options: dict[str, Any] | None = {"cpp_wrapper": True} if device.type == "cpu" else None
-    quick = torch.compile(function, fullgraph=True, dynamic=False, options=options)
-    chosen: list[Callable] = [quick]
+
+    def quick() -> Callable:
+        return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+
+    spare = plain or function
+    chosen, tried_again = quick(), False
 
     def run(*words: Any) -> Any:
+        nonlocal chosen, tried_again
         try:
-            return chosen[0](*words)
+            return chosen(*words)
         except TorchDynamoException as error:
-            if chosen[0] is not quick:
+            if chosen is spare:
                 raise
-            name, reason = getattr(function, "__qualname__", function), str(error).splitlines()[0]
-            warnings.warn(f"{name} is run without compiling: {reason}", stacklevel=2)
-            chosen[0] = plain or function
-            return chosen[0](*words)
+            if isinstance(error, BackendCompilerFailed) and not tried_again:
+                begin_a_new_cache()
+                chosen, tried_again = quick(), True
+            else:
+                name, reason = getattr(function, "__qualname__", function), str(error).splitlines()[0]
+                warnings.warn(f"{name} is run without compiling: {reason}", stacklevel=2)
+                chosen = spare
+        return run(*words)
 
     return run  # pyright: ignore[reportReturnType]
+
+
+@functools.cache  # once a process
+def begin_a_new_cache() -> None:
+    """A process that was killed while it wrote machine code leaves half a file in torch's cache, which no later process
+    can load. So the code is made again, in a folder that goes with this process."""
+    folder = tempfile.mkdtemp(prefix="reaper-compiled-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    torch.compiler.reset()
 
 
 def answer(network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
