@@ -43,9 +43,7 @@ class FisherSum:
     """The exact diagonal over 100 batches of the task's states, batch by batch."""
 
     def __init__(self, context: Context, agent: QNetwork, states: StateSource) -> None:
-        self.context, self.states = context, states
-        self.agent = context.q_network(agent.state_dict())
-        self.agent.folds = False  # the Fisher matrix is made layer by layer, so every layer has to be called
+        self.context, self.agent, self.states = context, agent, states
         self.randomness, self.done = context.stream("fisher"), 0
         self.total: Weights = {name: torch.zeros_like(p) for name, p in agent.named_parameters()}
 
@@ -55,12 +53,20 @@ class FisherSum:
         context.progress.begin("Fisher matrix", batches, "batches", done=self.done)
         while self.done < batches:
             drawn = self.states.sample_states(context.settings.play.batch_size, self.randomness)
-            for name, value in fisher_diagonal(self.agent, drawn).items():
+            for name, value in self.of(drawn).items():
                 self.total[name] = self.total[name] + value.detach() / batches
             self.done += 1
             context.progress.advance(1)
             context.keeper.reached(1)
         return {name: value.detach().cpu() for name, value in self.total.items()}
+
+    def of(self, states: torch.Tensor) -> Weights:
+        """It is made layer by layer, so every layer has to be called, as it is not where frames are folded."""
+        folds, self.agent.folds = self.agent.folds, False
+        try:
+            return fisher_diagonal(self.agent, states)
+        finally:
+            self.agent.folds = folds
 
     def state(self) -> State:
         return {"done": self.done, "total": self.total, "randomness": self.randomness.state()}
