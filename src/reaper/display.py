@@ -78,6 +78,9 @@ class Bars:
             self.progress.console.print(f"note: {stage.title}: {event['text']}", highlight=False)
         elif kind in ("held", "failed", "stopped"):  # held: by another process that shares the folder
             self._remove(stage)
+            if event.get("others_go_on"):
+                text = f"failed: {stage.title}: {event['error']}; what does not depend on it goes on"
+                self.progress.console.print(text, highlight=False)
         elif kind in ("finished", "kept"):
             self._remove(stage)
             self.finished += 1

@@ -15,9 +15,11 @@ from curves import read_curves
 
 from reaper.checkpoints import Interval, Keeper, Shelf
 from reaper.engines.stopping import Stop
-from reaper.errors import Diverged, Stopped, UserError
+from reaper.errors import Diverged, Stopped, StorageFailed, UserError
 from reaper.learning.practice import BestWindow
+from reaper.retention import Nothing, OnlineEWC
 from reaper.store import Store
+from reaper.study import carry_out, plan
 
 LONG = {"short-term.observed-frames": "200000", "evaluation.every": "200000"}
 
@@ -176,6 +178,45 @@ def test_numbers_that_go_wrong_stop_the_stage(tmp_path, setting, says):
     assert "\n" not in str(caught.value)
     kinds = [Store(tmp_path / "out").stage(digest).manifest["kind"] for digest in Store(tmp_path / "out").stages()]
     assert "consolidate" not in kinds
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, workers):
+    """The generators diverge; the condition without one is finished, and a second try has only the others left."""
+    overrides = {**TINY, "generator.learning-rate": 1e30}
+    study = plan(["RePR", "no-reh"], "catch,dodge", device="cpu", workers=workers, overrides=overrides)
+    told = []
+    with pytest.raises(Diverged, match="generator"):
+        carry_out(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.get("event"))))
+    assert [title for title, event in told if event == "failed"] == ["RePR: consolidate catch (seed 0)"]
+    store = Store(tmp_path / "out")
+    finished = {stage.title for stage in study.stages if store.has(stage.digest)}
+    assert finished == {stage.title for stage in study.stages if not stage.title.startswith("RePR")}
+
+
+def test_a_bug_in_one_method_leaves_the_others_alone_and_is_told_whole(tmp_path, monkeypatch):
+    def broken(self, context, memory, agent, new_states):
+        raise ZeroDivisionError("in a method of somebody's")
+
+    monkeypatch.setattr(OnlineEWC, "remember", broken)
+    with pytest.raises(ZeroDivisionError, match="somebody"):
+        run_tiny(tmp_path / "out", ["online-ewc", "no-reh"], tasks="catch,dodge")
+    store = Store(tmp_path / "out")
+    kinds = [store.stage(digest).manifest["kind"] for digest in store.stages()]
+    assert kinds.count("consolidate") == 2  # of no-reh
+
+
+def test_what_would_hit_every_stage_stops_them_all(tmp_path, monkeypatch):
+    def full(self, context, memory, agent, new_states):
+        raise StorageFailed("no space is left")
+
+    monkeypatch.setattr(OnlineEWC, "remember", full)
+    monkeypatch.setattr(Nothing, "remember", full)
+    told = []
+    study = plan(["online-ewc", "no-reh"], "catch,dodge", device="cpu", workers=1, overrides=TINY)
+    with pytest.raises(StorageFailed):
+        carry_out(study, tmp_path / "out", lambda stage, event: told.append(event.get("event")))
+    assert told.count("failed") == 1
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "ten", "5d", "1.5", "0m"])

@@ -20,7 +20,7 @@ import torch
 from reaper.checkpoints import Interval
 from reaper.engines import Cluster
 from reaper.engines.stopping import Stop, listen_as_worker
-from reaper.errors import ReaperError, Stopped
+from reaper.errors import Diverged, ReaperError, Stopped
 from reaper.learning.examining import AT_ONCE, TESTS
 from reaper.progress import Event, Progress
 from reaper.stages import Stage, run_stage
@@ -79,9 +79,10 @@ class Board:
                 listen(stage, {"event": "kept"})
             else:
                 self.waiting.append(stage)
-        height = heights(stages)
-        self.waiting.sort(key=lambda stage: -height[stage.digest])
+        self.height = heights(stages)
+        self.waiting.sort(key=lambda stage: -self.height[stage.digest])
         self.not_before: dict[str, float] = {}
+        self.failure: Exception | None = None  # the first one of a single stage
 
     def take(self) -> Stage | None:
         """A stage whose parents are finished, unless another process holds it."""
@@ -108,10 +109,22 @@ class Board:
     def finished(self, stage: Stage) -> None:
         self.listen(stage, {"event": "finished", **self.store.stage(stage.digest).made()})
 
-    def ended(self, stage: Stage, error: BaseException) -> None:
-        """It ended before it was finished: it was asked to, or it failed."""
+    def passes_over(self, stage: Stage, error: BaseException) -> bool:
+        """A stage ended before it was finished: whether the others can go on without it. They do where its numbers went
+        wrong, or its method has a bug; a wish to stop, a full disk, or what a user has to put right concerns all."""
+        of_all = isinstance(error, BrokenProcessPool | ReaperError) and not isinstance(error, Diverged)
+        own = error if isinstance(error, Exception) and not of_all else None
         kind = "stopped" if isinstance(error, Stopped | KeyboardInterrupt) else "failed"
-        self.listen(stage, {"event": kind, **in_one_line(error)})
+        self.listen(stage, {"event": kind, **in_one_line(error), "others_go_on": own is not None})
+        if own is None:
+            return False
+        self.failure = self.failure or own
+        lost = {stage.digest}
+        for other in sorted(self.waiting, key=lambda other: -self.height[other.digest]):  # parents first
+            if lost & set(other.parents.values()):
+                lost.add(other.digest)
+                self.waiting.remove(other)
+        return True
 
 
 def in_one_line(error: BaseException) -> Event:
@@ -152,11 +165,14 @@ def _run_here(board: Board, means: Means, stop: Stop) -> None:
             try:
                 done = run_stage(stage, board.store, torch.device(means.device), progress, means.every, stop)
             except BaseException as error:
-                board.ended(stage, error)
-                raise
+                if not board.passes_over(stage, error):
+                    raise
+                continue
             board.finished(stage) if done else board.put_back(stage)
     finally:
         torch.set_num_threads(before)
+    if board.failure:
+        raise board.failure
 
 
 _events: Any = None  # a worker process's way to its parent
@@ -201,10 +217,8 @@ def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
                     board.finished(stage) if future.result() else board.put_back(stage)
                 except Exception as error:
                     broken = isinstance(error, BrokenProcessPool)
-                    board.ended(stage, Stopped("stopped") if broken and asked else error)
-                    if not isinstance(error, ReaperError) and not broken:
-                        raise
-                    failure = worse(failure, error)
+                    if not board.passes_over(stage, Stopped("stopped") if broken and asked else error):
+                        failure = worse(failure, error)
             if stop() and not failure:
                 failure = Stopped("stopped")
             if failure:
@@ -217,6 +231,8 @@ def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+    if board.failure:
+        raise board.failure
 
 
 def worse(old: ReaperError | None, new: Exception) -> ReaperError:

@@ -120,8 +120,8 @@ class Driver:
                 self.failure = Stopped("stopped")
             if self.failure:
                 self._ask_to_stop()
-        if self.failure:
-            raise self.failure
+        if first := self.failure or self.board.failure:
+            raise first
 
     def order(self, stage: Stage) -> Order:
         means, others = self.means, self.board.store.shared
@@ -156,10 +156,8 @@ class Driver:
             else:
                 self.board.put_back(stage)
         except Exception as error:
-            self.board.ended(stage, error)
-            if not isinstance(error, ReaperError):
-                raise
-            self.failure = worse(self.failure, error)
+            if not self.board.passes_over(stage, error):
+                self.failure = worse(self.failure, error)
 
     def _ask_to_stop(self) -> None:
         """Asks every stage to save its state and stop; asking twice does no harm."""
