@@ -234,7 +234,7 @@ class Bench:
             def rate(until: Callable[[], bool] | None = None) -> float:
                 return 2 * self._rate(training.step, until)
 
-            self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN), "GAN alone", "steps", all_cores=True)
+            self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN), "GAN alone", "steps", side_by_side=2)
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
@@ -263,24 +263,22 @@ class Bench:
         names: tuple[str, str],
         of: str,
         unit: str,
-        all_cores: bool = False,
+        side_by_side: int = 1,
     ) -> None:
         """Something with a test beside it and without, in turn; and how quickly such a test is played."""
         games, alone, rates, paces = self.settings.evaluation.games, [], [], []
         with closing(ExaminerProcess(self.context)) as examiner:
-            if all_cores:
-                examiner.spread()
-            examiner.measure(task.name, 0.0)
+            examiner.measure(task.name, 0.0, side_by_side)
             examiner.receive()  # it has started
             for _ in range(self.repeats):
                 alone.append(rate())
-                examiner.measure(task.name, 3 * self.seconds)
+                examiner.measure(task.name, 3 * self.seconds, side_by_side)
                 rates.append(rate(examiner.answered))
                 paces.append(Pace(**examiner.receive()))
         shares = tuple(beside / without for beside, without in zip(rates, alone, strict=True))
         self._note(Figure(names[0], task.name, unit, tuple(rates), shares, of))
         self._note(Figure(names[1], task.name, "frames", tuple(games * p.steps / p.seconds for p in paces)))
-        length = paces[-1].steps if paces[-1].whole else GAME
+        length = paces[-1].steps / side_by_side if paces[-1].whole else GAME
         self.set_up[names[1]] = paces[-1].beginning + games * length / self.figures[-1].rate
 
     def _checkpoint(self, practice: Practice) -> None:

@@ -111,6 +111,21 @@ def test_rows_are_those_of_evaluate_on_a_cpu(process):
     assert len({tuple(row["scores"]) for row in expected}) > 1  # or they would say nothing
 
 
+def test_rows_are_the_same_and_in_order_when_tasks_are_played_side_by_side():
+    network = context().q_network()
+    names = ("dodge", "catch", "shooter")
+    with closing(ExaminerProcess(context())) as process:
+        process.measure("catch", 0.0, side_by_side=2)
+        assert process.receive()["steps"] == 2  # one each
+        process.spread()
+        process.hand_in(exam(120, names, kept_weights(network)))
+        process.hand_in(exam(240, ("nothing", "catch"), kept_weights(network)))
+        rows = [process.receive() for _ in range(5)]
+    assert rows[:3] == [evaluate(context(), network, find_task(name), 120) for name in names]
+    assert rows[3] == {"unknown": "nothing"}
+    assert rows[4] == evaluate(context(), network, CATCH, 240)
+
+
 def test_it_gives_way_and_leaves_stops_to_its_parent(process):
     pid = process.process.pid
     for number in (signal.SIGINT, signal.SIGTERM):

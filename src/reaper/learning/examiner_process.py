@@ -15,6 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -24,7 +26,7 @@ import torch
 from safetensors.torch import load, save
 
 from reaper.errors import ReaperError, UserError
-from reaper.evaluation import evaluate, pace_of_whole_games
+from reaper.evaluation import Pace, evaluate, pace_of_whole_games
 from reaper.learning.context import Context
 from reaper.learning.optimiser import FlatWeights
 from reaper.processes import die_with_parent
@@ -101,12 +103,13 @@ class ExaminerProcess:
         self._outgoing.put(Exam(exam.observed_frames, list(exam.tasks), exam.weights))
 
     def spread(self) -> None:
-        """Nobody else wants the cores: it may ask the network with all of them."""
+        """Nobody else wants the cores: it may play the tasks of an exam side by side, so that games of one move while
+        the network is asked for another."""
         self._outgoing.put(json.dumps({"spread": True}).encode())
 
-    def measure(self, task: str, seconds: float) -> None:
-        """Asks how quickly tests are played here and now; the answer is a `Pace`."""
-        self._outgoing.put(json.dumps({"measure": task, "seconds": seconds}).encode())
+    def measure(self, task: str, seconds: float, side_by_side: int = 1) -> None:
+        """Asks how quickly so many tests are played here and now; the answer is a `Pace`, of all of them together."""
+        self._outgoing.put(json.dumps({"measure": [task] * side_by_side, "seconds": seconds}).encode())
 
     def answered(self, seconds: float = 0.0) -> bool:
         """Whether there is something to receive, after waiting for so long at most."""
@@ -160,7 +163,7 @@ def _described(context: Context) -> bytes:
 def main() -> None:
     line, parent = Connection(int(sys.argv[1])), int(sys.argv[2])
     die_with_parent(parent)
-    torch.set_num_threads(min(THREADS, len(os.sched_getaffinity(0))))
+    torch.set_num_threads(threads())
     try:
         about = json.loads(line.recv_bytes())
         context = Context(from_dict(about["settings"]), about["actions"], about["seed"], tuple(about["names"]))
@@ -171,34 +174,43 @@ def main() -> None:
         pass  # nobody is there any more
 
 
-@dataclass(frozen=True)
+@dataclass
 class Desk:
     """Where exams are taken. Games stay open from one test to the next: to open 30 Atari games takes seconds."""
 
     context: Context
     line: Connection
-    games: dict[str, VectorTask] = field(default_factory=dict)
+    games: dict[tuple[str, int], VectorTask] = field(default_factory=dict)
+    spread: bool = False
 
     def work(self, order: dict[str, Any]) -> None:
         if "spread" in order:
-            torch.set_num_threads(len(os.sched_getaffinity(0)))
-            return
-        if "measure" in order:
-            network, task = self.context.q_network(), find_task(order["measure"])
-            opened = self.opened(task)
-            self.tell(pace_of_whole_games(self.context, network, task, order["seconds"], opened)._asdict())
-            return
-        weights = load(self.line.recv_bytes())
-        for name in order["tasks"]:
-            self.tell(self.tested(weights, name, order["observed_frames"]))
+            self.spread = True
+        elif "measure" in order:
+            self.tell(self.pace(order["measure"], order["seconds"])._asdict())
+        else:
+            self.examine(load(self.line.recv_bytes()), order["tasks"], order["observed_frames"])
+
+    def examine(self, weights: dict[str, torch.Tensor], names: list[str], observed_frames: int) -> None:
+        for answer in in_turn_or_at_once(lambda name: self.tested(weights, name, observed_frames), names, self.spread):
+            self.tell(answer)
+
+    def pace(self, names: list[str], seconds: float) -> Pace:
+        def one(place: int) -> Pace:
+            task = find_task(names[place])
+            return pace_of_whole_games(self.context, self.context.q_network(), task, seconds, self.opened(task, place))
+
+        paces = in_turn_or_at_once(one, list(range(len(names))), at_once=True)
+        beginnings, steps, took, whole = zip(*paces, strict=True)
+        return Pace(max(beginnings), sum(steps), max(took), all(whole))
 
     def tell(self, answer: Answer) -> None:
         self.line.send_bytes(json.dumps(answer).encode())
 
-    def opened(self, task: Task) -> VectorTask:
-        if task.name not in self.games:
-            self.games[task.name] = self.context.open(task, self.context.settings.evaluation.games)
-        return self.games[task.name]
+    def opened(self, task: Task, place: int = 0) -> VectorTask:
+        if (task.name, place) not in self.games:
+            self.games[task.name, place] = self.context.open(task, self.context.settings.evaluation.games)
+        return self.games[task.name, place]
 
     def tested(self, weights: dict[str, torch.Tensor], name: str, observed_frames: int) -> Answer:
         """A row of results, or why there is none."""
@@ -213,6 +225,20 @@ class Desk:
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             return {"error": text, "exit_code": ReaperError.exit_code}
+
+
+def in_turn_or_at_once(work: Callable[[Any], Any], pieces: list[Any], at_once: bool) -> Iterator[Any]:
+    """Results, in the order of the pieces."""
+    if not at_once:
+        yield from map(work, pieces)
+        return
+    # How many cores torch takes is a thread's own business.
+    with ThreadPoolExecutor(len(pieces), initializer=torch.set_num_threads, initargs=(threads(),)) as pool:
+        yield from pool.map(work, pieces)
+
+
+def threads() -> int:
+    return min(THREADS, len(os.sched_getaffinity(0)))
 
 
 def _task(name: str) -> Task | None:
