@@ -9,7 +9,7 @@ from curves import read_curves
 
 from reaper.cli import main
 from reaper.conditions import MAIN
-from reaper.errors import Stopped, UserError
+from reaper.errors import Diverged, Stopped, UserError
 from reaper.store import Store
 from reaper.study import carry_out, plan
 
@@ -107,6 +107,16 @@ def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
             assert set(drawn[place].get(tag, ())) <= set(points)
             if tag.startswith("evaluation/"):
                 assert max(drawn[place][tag]) == max(points)
+
+
+@pytest.mark.long
+def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
+    diverging = {"generator.learning-rate": 1e30}
+    study = tiny_plan(["RePR", "no-reh"], "catch,dodge", overrides=diverging, engine="ray", address=cluster.address)
+    with pytest.raises(Diverged, match="generator"):
+        carry_out(study, tmp_path / "ray", lambda stage, event: None)
+    finished = {stage.title for stage in study.stages if Store(tmp_path / "ray").has(stage.digest)}
+    assert finished == {stage.title for stage in study.stages if not stage.title.startswith("RePR")}
 
 
 @pytest.mark.long
