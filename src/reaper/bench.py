@@ -10,20 +10,19 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from reaper.beside_tests import Rate, with_tests
 from reaper.checkpoints import Interval, Keeper, Shelf
 from reaper.conditions import CONDITIONS, KNOWLEDGE
-from reaper.evaluation import Pace, pace_of_whole_games
+from reaper.evaluation import pace_of_whole_games
 from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context, kept_weights
-from reaper.learning.examiner_process import ExaminerProcess
 from reaper.learning.examining import worth_a_process
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
@@ -234,7 +233,7 @@ class Bench:
             def rate(until: Callable[[], bool] | None = None) -> float:
                 return 2 * self._rate(training.step, until)
 
-            self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN), "GAN alone", "steps", side_by_side=2)
+            self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN, "GAN alone", "steps"), side_by_side=2)
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
@@ -254,32 +253,13 @@ class Bench:
             player.begin(0)
             return self._rate(practice.step, until) * games
 
-        self._with_tests(rate, task, (BESIDE, TEST_BESIDE), "training alone", "frames")
+        self._with_tests(rate, task, (BESIDE, TEST_BESIDE, "training alone", "frames"))
 
-    def _with_tests(
-        self,
-        rate: Callable[..., float],
-        task: Task,
-        names: tuple[str, str],
-        of: str,
-        unit: str,
-        side_by_side: int = 1,
-    ) -> None:
-        """Something with a test beside it and without, in turn; and how quickly such a test is played."""
-        games, alone, rates, paces = self.settings.evaluation.games, [], [], []
-        with closing(ExaminerProcess(self.context)) as examiner:
-            examiner.measure(task.name, 0.0, side_by_side)
-            examiner.receive()  # it has started
-            for _ in range(self.repeats):
-                alone.append(rate())
-                examiner.measure(task.name, 3 * self.seconds, side_by_side)
-                rates.append(rate(examiner.answered))
-                paces.append(Pace(**examiner.receive()))
-        shares = tuple(beside / without for beside, without in zip(rates, alone, strict=True))
-        self._note(Figure(names[0], task.name, unit, tuple(rates), shares, of))
-        self._note(Figure(names[1], task.name, "frames", tuple(games * p.steps / p.seconds for p in paces)))
-        length = paces[-1].steps / side_by_side if paces[-1].whole else GAME
-        self.set_up[names[1]] = paces[-1].beginning + games * length / self.figures[-1].rate
+    def _with_tests(self, rate: Rate, task: Task, kinds: tuple[str, str, str, str], side_by_side: int = 1) -> None:
+        measured = with_tests(self.context, rate, task, kinds, 3 * self.seconds, self.repeats, side_by_side)
+        *figures, self.set_up[kinds[1]] = measured
+        for figure in figures:
+            self._note(figure)
 
     def _checkpoint(self, practice: Practice) -> None:
         with tempfile.TemporaryDirectory() as folder:

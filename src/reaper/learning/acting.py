@@ -40,7 +40,7 @@ def best_actions(ask: Ask, network: torch.nn.Module, states: torch.Tensor) -> to
 
 
 def move_on(stack: torch.Tensor, ages: torch.Tensor, newest: torch.Tensor, resets: torch.Tensor) -> None:
-    """Puts the newest frames on the stacks, in place; a game that begins has its first frame four times."""
+    """Puts the newest frames on the stacks, in place; a game that begins has its first frame in every place."""
     begins = resets != 0
     rolled = torch.cat([stack[:, 1:], newest[:, None]], dim=1)
     stack.copy_(torch.where(begins[:, None, None, None], newest[:, None].expand_as(rolled), rolled))

@@ -1,6 +1,6 @@
 """The process that plays tests beside training, seen from both sides.
 
-It runs on whatever the cores have left over, keeps off the GPU, and works through exams one after the other, so rows
+It has the lowest priority, keeps off the GPU, and works through exams one after the other, so rows
 come back in the order in which exams were handed in. Both sides speak JSON, and weights are safetensors. It is started
 as a program of its own: a user's script is not imported again, and nothing of the parent but its settings comes with
 it.
