@@ -10,12 +10,13 @@ from torch.nn import functional
 from reaper.equations import score_slopes
 from reaper.networks.discriminator import Discriminator
 from reaper.networks.folding import (
+    convolve,
     deconvolution_between_folded,
     fold,
     folded_convolution,
     folded_deconvolution,
     folds,
-    slopes_of_folded_convolution,
+    slopes_of_convolution,
     unfold,
 )
 from reaper.networks.generator import Generator, initialise_adversarial
@@ -42,8 +43,14 @@ def test_folded_convolution(kernel, stride, padding, side):
     torch.testing.assert_close(folded_convolution(images, weight, bias, stride, padding), expected)
 
 
+@pytest.mark.parametrize("side", [16, 17, 18])  # the last pixels may meet no kernel
+def test_folded_convolution_whose_stride_does_not_divide(side):
+    images, weight = normal(2, 3, side, side), normal(5, 3, 5, 5)
+    torch.testing.assert_close(folded_convolution(images, weight, None, 3), functional.conv2d(images, weight, None, 3))
+
+
 def test_what_does_not_fold_is_told():
-    assert not folds(nn.Conv2d(3, 5, 5, 2))  # five does not divide by two, and there is no padding
+    assert not folds(nn.Conv2d(64, 5, 5, 2))  # five does not divide by two, and there are channels enough
     assert not folds(nn.Conv2d(3, 5, 3, 1))  # nothing to fold
 
 
@@ -55,19 +62,24 @@ def test_folded_deconvolution(stride, padding, side):
     torch.testing.assert_close(unfold(folded_deconvolution(images, weight, bias, stride, padding), stride), expected)
 
 
-def test_a_deconvolution_between_folded_frames():
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_a_deconvolution_between_folded_frames(more):
     images, weight = normal(2, 3, 12, 12), normal(3, 6, 5, 5)
     expected = functional.conv_transpose2d(images, weight, None, 1, 2)
-    torch.testing.assert_close(unfold(deconvolution_between_folded(fold(images, 2), weight, 2), 2), expected)
+    outputs = deconvolution_between_folded(fold(images, 2), weight, 2, more)
+    torch.testing.assert_close(unfold(outputs, 2 * more), expected)
 
 
-@pytest.mark.parametrize(("kernel", "stride", "padding", "side"), CONVOLUTIONS[2:4])
-def test_slopes_of_a_folded_convolution(kernel, stride, padding, side):
-    images, weight = normal(2, 3, side, side).requires_grad_(), normal(5, 3, kernel, kernel)
-    outputs = functional.conv2d(images, weight, None, stride, padding)
+@pytest.mark.parametrize("channels", [3, 16])  # few are folded
+@pytest.mark.parametrize(("kernel", "stride", "padding", "side"), CONVOLUTIONS[2:])
+def test_slopes_of_a_convolution(kernel, stride, padding, side, channels):
+    layer = nn.Conv2d(channels, 5, kernel, stride, padding).double()
+    images = normal(2, channels, side, side).requires_grad_()
+    outputs = layer(images)
+    torch.testing.assert_close(convolve(layer, images), outputs)
     slopes = normal(*outputs.shape)
     (expected,) = torch.autograd.grad(outputs, images, slopes)
-    torch.testing.assert_close(slopes_of_folded_convolution(slopes, weight, stride, padding), expected)
+    torch.testing.assert_close(slopes_of_convolution(layer, slopes), expected)
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from reaper.equations import score_slopes
-from reaper.networks.folding import folded_convolution, slopes_of_folded_convolution
+from reaper.networks.folding import convolve, slopes_of_convolution
 from reaper.networks.patches import PatchConvolution
 from reaper.networks.q_network import SMALL, Convolution
 
@@ -56,7 +56,7 @@ class Discriminator(nn.Module):
         """The same on folded frames; maps and kernels rounded, scores not."""
         maps = states.to(rounding or states.dtype)
         for convolution, rectifier in self.pairs():
-            maps = rectifier(_folded(convolution, maps))
+            maps = rectifier(convolve(convolution, maps))
         return self.score(maps.flatten(1).to(states.dtype)).squeeze(1)
 
     def folded_slopes(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
@@ -66,14 +66,13 @@ class Discriminator(nn.Module):
         maps, signs = states.to(rounding or states.dtype), []
         with torch.no_grad():
             for convolution, rectifier in self.pairs():
-                maps = _folded(convolution, maps)
+                maps = convolve(convolution, maps)
                 signs.append(maps > 0)
                 maps = rectifier(maps)
         slopes = self.score.weight.to(maps.dtype).view(1, *maps.shape[1:]).expand_as(maps)
         for (convolution, rectifier), positive in zip(reversed(self.pairs()), reversed(signs), strict=True):
             slopes = torch.where(positive, slopes, rectifier.negative_slope * slopes)
-            weight, stride, padding = convolution.weight, convolution.stride[0], int(convolution.padding[0])
-            slopes = slopes_of_folded_convolution(slopes, weight.to(maps.dtype), stride, padding)
+            slopes = slopes_of_convolution(convolution, slopes)
         return slopes.to(states.dtype)
 
     def pairs(self) -> list[tuple[nn.Conv2d, nn.LeakyReLU]]:
@@ -84,8 +83,3 @@ class Discriminator(nn.Module):
     @property
     def score(self) -> nn.Linear:
         return self.layers[-1]  # pyright: ignore[reportReturnType]
-
-
-def _folded(layer: nn.Conv2d, maps: torch.Tensor) -> torch.Tensor:
-    weight, bias = layer.weight.to(maps.dtype), layer.bias.to(maps.dtype)  # pyright: ignore[reportOptionalMemberAccess]
-    return folded_convolution(maps, weight, bias, layer.stride[0], int(layer.padding[0]))

@@ -84,16 +84,26 @@ class Generator(nn.Module):
         dense, shape, normalise, _, *hidden, last, squash = layers
         maps = functional.linear(latents.to(rounding), dense.weight.to(rounding), dense.bias.to(rounding))
         maps = torch.relu(_normalised(shape(maps), normalise, 1))
-        for layer, normalise, _ in zip(*[iter(hidden)] * 3, strict=True):
-            s: int = layer.stride[0]
-            bias = layer.bias.to(rounding)
-            if self.training:
-                bias = bias.detach()  # normalisation takes it away, so its gradient is zero, but slow to find
-            maps = folded_deconvolution(maps, layer.weight.to(rounding), bias, s, layer.padding[0])
-            maps = torch.relu(_normalised(maps, normalise, s))
-            maps = maps if layer is hidden[-3] else unfold(maps, s)
-        images = unfold(deconvolution_between_folded(maps, last.weight.to(rounding), s), s)
+        *strided, (folding, last_normalise, _) = zip(*[iter(hidden)] * 3, strict=True)
+        for layer, normalise, _ in strided:  # here the zeros that fill up folded kernels cost more than folding brings
+            maps = torch.relu(_normalised(self._deconvolution(layer, maps), normalise, 1))
+        s: int = folding.stride[0]
+        maps = folded_deconvolution(maps, *self._rounded(folding, rounding), s, folding.padding[0])
+        maps = torch.relu(_normalised(maps, last_normalise, s))
+        images = unfold(deconvolution_between_folded(maps, last.weight.to(rounding), s, 2), 2 * s)
         return squash(images.to(latents.dtype) + last.bias[:, None, None])
+
+    def _deconvolution(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
+        weight, bias = self._rounded(layer, maps.dtype)
+        weight = weight.contiguous(memory_format=torch.channels_last)
+        return functional.conv_transpose2d(maps, weight, bias, layer.stride, layer.padding, layer.output_padding)
+
+    def _rounded(self, layer: nn.ConvTranspose2d, rounding: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """The weights and biases of a layer that normalisation follows: it takes biases away while training, so their
+        gradient is zero, but slow to find."""
+        assert layer.bias is not None
+        weight, bias = layer.weight.to(rounding), layer.bias.to(rounding)
+        return weight, bias.detach() if self.training else bias
 
     def draw_latents(self, count: int, randomness: torch.Generator) -> torch.Tensor:
         """z = U(-1, 1)."""

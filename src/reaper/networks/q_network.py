@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from reaper.errors import UserError
-from reaper.networks.folding import folded_convolution, folds
+from reaper.networks.folding import convolve
 
 SMALL = 36  # frames below this many pixels a side get the scaled-down networks
 
@@ -65,13 +65,7 @@ class QNetwork(nn.Module):
         """The same on folded frames; maps and kernels rounded, the values not."""
         maps = pixels.to(rounding or pixels.dtype)
         for layer in self.features:
-            if isinstance(layer, nn.Conv2d):
-                weight, bias = layer.weight.to(maps.dtype), layer.bias.to(maps.dtype)  # pyright: ignore
-                stride, padding = layer.stride[0], int(layer.padding[0])
-                plain = nn.functional.conv2d
-                maps = (folded_convolution if folds(layer) else plain)(maps, weight, bias, stride, padding)
-            else:
-                maps = layer(maps)
+            maps = convolve(layer, maps) if isinstance(layer, nn.Conv2d) else layer(maps)
         hidden, values = self.hidden, self.values
         features = nn.functional.linear(maps, hidden.weight.to(maps.dtype), hidden.bias.to(maps.dtype))
         return _narrow(torch.relu(features).to(values.weight.dtype), values)
