@@ -36,6 +36,14 @@ ATARI = {
 }
 
 
+@pytest.fixture(autouse=True)
+def the_same_sums():
+    """TF32 rounds differently from kernel to kernel, and some gradients are summed in the order in which threads come:
+    an agent that acts on either soon plays another game."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.deterministic = True
+
+
 @pytest.fixture
 def kernel_by_kernel(monkeypatch):
     """Switches recording off."""
@@ -58,7 +66,6 @@ def context(settings, *names, compiles=False):
 
 
 def taught(settings, task, frames, compiles=False):
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     learner = ShortTerm(context(settings, "short-term", task, compiles=compiles), find_task(task))
     learner.practice.run_to(frames)
     learner.close()
@@ -117,7 +124,6 @@ def test_recorded_consolidation(name, kernel_by_kernel):
 def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
     """Both losses of the GAN, update by update, against plain layers with second derivatives. Adam's first decay is
     zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     for module in (adversarial, update):
         monkeypatch.setattr(module, "quick_rounding", lambda device: None)
     settings = with_overrides(PAPER, {"generator.batch-size": 16})

@@ -118,8 +118,7 @@ def deconvolution_between_folded(folded: torch.Tensor, weight: torch.Tensor, s: 
     folded one does too. A larger t has more outputs, of more products, for each place: few outputs leave a GPU's
     matrix units idle."""
     kernel = weight.flip(2, 3).transpose(0, 1)  # as a convolution: (F, C, K, K)
-    filters, channels, side, _ = kernel.shape
-    reach = side // 2 // s
+    channels, reach = kernel.shape[1], kernel.shape[2] // 2 // s
     m, places = 2 * reach + t, range(t * s)
     shifted = [_widened(kernel, s, m, (row, column)) for row in places for column in places]
     kernels = torch.stack(shifted).permute(0, 1, 4, 6, 2, 3, 5).reshape(-1, s * s * channels, m, m)

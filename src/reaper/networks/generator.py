@@ -96,7 +96,8 @@ class Generator(nn.Module):
     def _deconvolution(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
         weight, bias = self._rounded(layer, maps.dtype)
         weight = weight.contiguous(memory_format=torch.channels_last)
-        return functional.conv_transpose2d(maps, weight, bias, layer.stride, layer.padding, layer.output_padding)
+        stride, padding, more = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
+        return functional.conv_transpose2d(maps, weight, bias, stride, padding, more)
 
     def _rounded(self, layer: nn.ConvTranspose2d, rounding: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """The weights and biases of a layer that normalisation follows: it takes biases away while training, so their
