@@ -19,7 +19,7 @@ from reaper.conditions import KNOWLEDGE, TEACHINGS
 from reaper.errors import Diverged
 from reaper.evaluation import evaluate
 from reaper.learning.adversarial import train_generator
-from reaper.learning.compiling import use_quick_arithmetic
+from reaper.learning.compiling import tiny_numbers_as_zero, use_quick_arithmetic
 from reaper.learning.context import kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import Gathering, ShortTerm
@@ -242,7 +242,8 @@ def _run(stage: Stage, work: Work) -> None:
     started = time.time()
     use_quick_arithmetic(work.device)
     try:
-        result = _KINDS[stage.kind](work)
+        with tiny_numbers_as_zero():
+            result = _KINDS[stage.kind](work)
         check_results(result.tensors)
     except Diverged as error:
         raise Diverged(f"{stage.title}: {error}") from None

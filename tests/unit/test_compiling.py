@@ -1,16 +1,20 @@
 """Compiled and eager learning do the same, update by update."""
 
 import os
+import platform
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from reaper import stages
 from reaper.conditions import CONDITIONS, KNOWLEDGE
 from reaper.learning.adversarial import AdversarialTraining
-from reaper.learning.compiling import can_compile, compiled, worth_compiling
+from reaper.learning.compiling import can_compile, compiled, tiny_numbers_as_zero, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.optimiser import FlatWeights
@@ -175,3 +179,33 @@ def test_compiled_adversarial_updates_are_the_eager_ones():
             assert (one.optimiser.mean - other.optimiser.mean).norm() < 1e-3 * other.optimiser.mean.norm()
         for one, other in zip(pair.generator.buffers(), eager.pair.generator.buffers(), strict=True):
             torch.testing.assert_close(one, other)
+
+
+def tiny_number():
+    return torch.full((20,), 1e-30).mul(1e-10).max().item()
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="threads may begin otherwise there")
+def test_numbers_that_slow_a_cpu_down_are_zero_in_a_stage_and_nowhere_else(monkeypatch):
+    seen = []
+
+    def kind(work):
+        with ThreadPoolExecutor(1) as pool:
+            seen.extend([tiny_number(), pool.submit(tiny_number).result()])
+        raise InterruptedError
+
+    monkeypatch.setitem(stages._KINDS, "look", kind)
+    with pytest.raises(InterruptedError):
+        stages._run(SimpleNamespace(kind="look"), SimpleNamespace(device=torch.device("cpu")))
+    assert seen == [0.0, 0.0]
+    assert tiny_number() > 0
+
+
+def test_who_takes_tiny_numbers_as_zero_before_does_so_afterwards():
+    torch.set_flush_denormal(True)
+    try:
+        with tiny_numbers_as_zero():
+            pass
+        assert tiny_number() == 0
+    finally:
+        torch.set_flush_denormal(False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-EIGHT = 8
+FEW = 8  # channels; matrix units want multiples of it
 
 
 def fold(images: torch.Tensor, s: int) -> torch.Tensor:
@@ -38,7 +38,7 @@ def _widened(weight: torch.Tensor, s: int, m: int, front: tuple[int, int] = (0, 
 def folds(convolution: torch.nn.Conv2d) -> bool:
     """Whether folding pays: where kernels have to be filled up with zeros, it does for frames of few channels alone."""
     kernel, stride = convolution.kernel_size[0], convolution.stride[0]
-    return stride > 1 and (kernel % stride == 0 or convolution.in_channels < EIGHT)
+    return stride > 1 and (kernel % stride == 0 or convolution.in_channels < FEW)
 
 
 def convolve(layer: torch.nn.Conv2d, maps: torch.Tensor) -> torch.Tensor:
@@ -83,7 +83,7 @@ def folded_convolution(
 
 def _eights(channels: torch.Tensor) -> torch.Tensor:
     """Filled up with zeros to a multiple of eight channels, as matrix units want them."""
-    lacking = -channels.shape[1] % EIGHT
+    lacking = -channels.shape[1] % FEW
     return functional.pad(channels, (0, 0, 0, 0, 0, lacking)) if lacking else channels
 
 
