@@ -20,7 +20,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def _describe(event: Event, rate: float, left: float | None) -> str:
-    parts = [f"{rate:,.0f} {event['unit']}/s"]
+    parts = [event["phase"], f"{rate:,.0f} {event['unit']}/s"]
     if left is not None:
         minutes, seconds = divmod(max(0, int(left)), 60)
         parts.append(f"{minutes}:{seconds:02d} left")

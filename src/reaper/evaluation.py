@@ -20,9 +20,9 @@ def steps_of_whole_games(
     task: Task,
     names: tuple[str | int, ...],
     opened: VectorTask | None = None,
-) -> Iterator[np.ndarray]:
-    """Each game's first whole game, all played at once, step by step: the scores so far. Without a network, random
-    actions. Games that are `opened` already stay open."""
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Each game's first whole game, all played at once, step by step: the scores so far, and how many games are over.
+    Without a network, random actions. Games that are `opened` already stay open."""
     settings = context.settings.evaluation
     games = opened or context.open(task, settings.games)
     player = Player(games, context.settings.frames.history, context.actions, context.device)
@@ -37,23 +37,11 @@ def steps_of_whole_games(
             totals += np.where(playing, step.rewards, 0.0)
             playing &= ~step.ended
             context.keeper.reached()
-            yield totals
+            yield totals, int((~playing).sum())
     finally:
         player.rest()
         if opened is None:
             games.close()
-
-
-def play_whole_games(
-    context: Context,
-    network: torch.nn.Module | None,
-    task: Task,
-    names: tuple[str | int, ...],
-    opened: VectorTask | None = None,
-) -> list[float]:
-    """The scores of whole games."""
-    *_, totals = steps_of_whole_games(context, network, task, names, opened)
-    return totals.tolist()
 
 
 class Pace(NamedTuple):
@@ -87,5 +75,9 @@ def evaluate(
     opened: VectorTask | None = None,
 ) -> dict[str, object]:
     """One row of results: what the network scores on a task after so many observed frames."""
-    scores = play_whole_games(context, network, task, (observed_frames,), opened)
+    progress, scores = context.progress, []
+    with progress.aside(f"test {task.title}", context.settings.evaluation.games, "games"):
+        for totals, over in steps_of_whole_games(context, network, task, (observed_frames,), opened):
+            scores = totals.tolist()
+            progress.advance(over - progress.done)
     return {"task": task.name, "observed_frames": observed_frames, "scores": scores}

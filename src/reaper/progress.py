@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 Event = dict[str, Any]
@@ -36,6 +37,17 @@ class Progress:
         if time.monotonic() - self._last >= self._between:
             self._emit()
 
+    @contextmanager
+    def aside(self, phase: str, total: int, unit: str) -> Iterator[None]:
+        """A phase within the phase, which then goes on where it was."""
+        outer, timed = (self.phase, self.unit, self.total, self.done, self.score), self._timed
+        self.begin(phase, total, unit)
+        try:
+            yield
+        finally:
+            (self.phase, self.unit, self.total, self.done, self.score), self._timed = outer, timed
+            self._emit()
+
     def per_second(self, step: int) -> float:
         """Work a second since the last call, or since the phase began."""
         (then, before), now = self._timed, time.monotonic()
@@ -62,15 +74,17 @@ class Progress:
 
 
 class Rate:
-    """Work per second and time left of one phase of a stage, as seen by whoever is told."""
+    """Work per second and time left of each phase of a stage, as seen by whoever is told."""
 
     def __init__(self) -> None:
-        self.started, self.phase, self.first, self.last = time.monotonic(), "", 0, 0
+        self.begun: dict[str, tuple[float, int]] = {}  # phase -> when it was first heard of, and how far it was
+        self.last: dict[str, int] = {}
 
     def read(self, event: Event) -> tuple[float, float | None]:
-        if event["phase"] != self.phase or event["done"] < self.last:  # less: taken up again elsewhere
-            self.started, self.phase, self.first = time.monotonic(), event["phase"], event["done"]
-        self.last = event["done"]
-        done = event["done"] - self.first  # since this process began: a resumed stage has more behind it
-        rate = done / max(time.monotonic() - self.started, 1e-9)
-        return rate, (event["total"] - event["done"]) / rate if done else None
+        phase, done, now = event["phase"], event["done"], time.monotonic()
+        if done < self.last.get(phase, done + 1):  # new, or begun again, or taken up again elsewhere
+            self.begun[phase] = (now, done)
+        self.last[phase] = done
+        started, first = self.begun[phase]  # since this process began: a resumed stage has more behind it
+        rate = (done - first) / max(now - started, 1e-9)
+        return rate, (event["total"] - done) / rate if done > first else None
