@@ -47,7 +47,7 @@ def convolve(layer: torch.nn.Conv2d, maps: torch.Tensor) -> torch.Tensor:
     s, p = layer.stride[0], int(layer.padding[0])
     if folds(layer):
         return folded_convolution(maps, weight, bias, s, p)
-    return functional.conv2d(maps, _laid_out(weight), bias, s, p)
+    return functional.conv2d(maps, laid_out(weight), bias, s, p)
 
 
 def slopes_of_convolution(layer: torch.nn.Conv2d, slopes: torch.Tensor) -> torch.Tensor:
@@ -57,14 +57,14 @@ def slopes_of_convolution(layer: torch.nn.Conv2d, slopes: torch.Tensor) -> torch
     if folds(layer):
         return slopes_of_folded_convolution(slopes, weight, s, p)
     more = s + 2 * p - weight.shape[-1]
-    return functional.conv_transpose2d(slopes, _laid_out(weight), None, s, p, more)
+    return functional.conv_transpose2d(slopes, laid_out(weight), None, s, p, more)
 
 
 def _folded_kernels(weight: torch.Tensor, s: int) -> torch.Tensor:
     """Kernels for frames folded by s: (F, C, K, K) -> (F, s*s*C, m, m), filled up to eights of channels."""
     m = -(-weight.shape[-1] // s)
     kernels = _widened(weight, s, m).permute(0, 3, 5, 1, 2, 4).reshape(len(weight), -1, m, m)
-    return _laid_out(_eights(kernels))
+    return laid_out(_eights(kernels))
 
 
 def folded_convolution(
@@ -87,7 +87,8 @@ def _eights(channels: torch.Tensor) -> torch.Tensor:
     return functional.pad(channels, (0, 0, 0, 0, 0, lacking)) if lacking else channels
 
 
-def _laid_out(kernels: torch.Tensor) -> torch.Tensor:
+def laid_out(kernels: torch.Tensor) -> torch.Tensor:
+    """Channels last, as matrix units read them."""
     return kernels.contiguous(memory_format=torch.channels_last)
 
 
@@ -109,7 +110,7 @@ def folded_deconvolution(
     m = -(-(weight.shape[-1] + before) // s)
     kernels = _widened(weight, s, m, (before, before))  # (C, F, m, s, m, s)
     kernels = kernels.flip(2, 4).permute(3, 5, 1, 0, 2, 4).reshape(-1, len(weight), m, m)
-    return functional.conv2d(images, _laid_out(kernels), bias.repeat(s * s), padding=m - 1 - reach)
+    return functional.conv2d(images, laid_out(kernels), bias.repeat(s * s), padding=m - 1 - reach)
 
 
 def deconvolution_between_folded(folded: torch.Tensor, weight: torch.Tensor, s: int, t: int) -> torch.Tensor:
@@ -122,4 +123,4 @@ def deconvolution_between_folded(folded: torch.Tensor, weight: torch.Tensor, s: 
     m, places = 2 * reach + t, range(t * s)
     shifted = [_widened(kernel, s, m, (row, column)) for row in places for column in places]
     kernels = torch.stack(shifted).permute(0, 1, 4, 6, 2, 3, 5).reshape(-1, s * s * channels, m, m)
-    return functional.conv2d(folded, _laid_out(kernels), stride=t, padding=reach)
+    return functional.conv2d(folded, laid_out(kernels), stride=t, padding=reach)

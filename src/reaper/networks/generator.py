@@ -11,7 +11,7 @@ from torch.nn import functional
 from reaper.equations import unscale
 from reaper.errors import UserError
 from reaper.memory.items import room_for_items
-from reaper.networks.folding import deconvolution_between_folded, folded_deconvolution, unfold
+from reaper.networks.folding import deconvolution_between_folded, folded_deconvolution, laid_out, unfold
 from reaper.networks.patches import PatchDeconvolution
 from reaper.networks.q_network import SMALL, Convolution
 
@@ -86,18 +86,17 @@ class Generator(nn.Module):
         maps = torch.relu(_normalised(shape(maps), normalise, 1))
         *strided, (folding, last_normalise, _) = zip(*[iter(hidden)] * 3, strict=True)
         for layer, normalise, _ in strided:  # here the zeros that fill up folded kernels cost more than folding brings
-            maps = torch.relu(_normalised(self._deconvolution(layer, maps), normalise, 1))
+            maps = torch.relu(_normalised(self._strided(layer, maps), normalise, 1))
         s: int = folding.stride[0]
         maps = folded_deconvolution(maps, *self._rounded(folding, rounding), s, folding.padding[0])
         maps = torch.relu(_normalised(maps, last_normalise, s))
         images = unfold(deconvolution_between_folded(maps, last.weight.to(rounding), s, 2), 2 * s)
         return squash(images.to(latents.dtype) + last.bias[:, None, None])
 
-    def _deconvolution(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
+    def _strided(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
         weight, bias = self._rounded(layer, maps.dtype)
-        weight = weight.contiguous(memory_format=torch.channels_last)
         stride, padding, more = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
-        return functional.conv_transpose2d(maps, weight, bias, stride, padding, more)
+        return functional.conv_transpose2d(maps, laid_out(weight), bias, stride, padding, more)
 
     def _rounded(self, layer: nn.ConvTranspose2d, rounding: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """The weights and biases of a layer that normalisation follows: it takes biases away while training, so their
