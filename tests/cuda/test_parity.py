@@ -1,5 +1,6 @@
 """On a GPU: recorded work does what the same work does when it is run kernel by kernel. Skipped without one."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from reaper.learning import adversarial, update
 from reaper.learning.acting import Player
 from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.context import Context, kept_weights
+from reaper.learning.gate import new_gate
 from reaper.learning.long_term import Consolidation
 from reaper.learning.practice import Practice
 from reaper.learning.recording import copied
@@ -150,6 +152,21 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
         assert torch.equal(*(found.pair.randomness.get_state() for found in (quick, plain)))
         for buffer, other in zip(quick.pair.generator.buffers(), plain.pair.generator.buffers(), strict=True):
             torch.testing.assert_close(buffer, other, rtol=1e-3, atol=1e-4)
+
+
+def test_a_gate_holds_up_one_stream_until_its_block_is_over():
+    gate, stream, numbers = new_gate(), torch.cuda.Stream(), torch.zeros(4, device="cuda")
+    assert gate is not None
+    for round_, error in ((1, None), (2, ValueError)):
+        with contextlib.suppress(ValueError), gate.closed(stream):
+            with torch.cuda.stream(stream):
+                numbers.add_(1.0)
+            assert float(torch.ones((), device="cuda")) == 1.0  # other streams go on
+            assert not stream.query()
+            if error:
+                raise error
+        stream.synchronize()
+        assert numbers.tolist() == [round_] * 4
 
 
 def test_items_that_do_not_fit_are_drawn_from_pinned_memory(monkeypatch):

@@ -23,6 +23,7 @@ from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.learning.update import Update
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
+from reaper.networks.q_network import QNetwork
 from reaper.retention.ewc import OnlineEWC
 from reaper.scales import ARCADE, PAPER, at_fraction, with_overrides
 from reaper.tasks.sequence import find_task
@@ -66,6 +67,43 @@ def test_compiled_updates_are_the_eager_ones():
     moved = (eager - before).abs().max()
     assert moved > 1e-4
     assert (eager - compiled).abs().max() < 1e-3 * moved
+
+
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_gradients_of_weights_that_are_put_off_are_the_same():
+    """As for a GPU, which computes them side by side."""
+    from reaper.learning.side_by_side import PutOffGradientsOfWeights
+
+    seen = []
+
+    class Watched(PutOffGradientsOfWeights):
+        def __call__(self, graph):
+            super().__call__(graph)
+            seen.extend(node for node in graph.nodes if "gradients_of_weights" in str(node.target))
+
+        def uuid(self):
+            return None  # or a second run would find the graph in the cache, and not be seen
+
+    torch.manual_seed(0)
+    network = QNetwork(84, 4, 6)
+    network.folds = True
+    states, wanted = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8), torch.randn(8, 6)
+    weights = FlatWeights(network)
+
+    def gradients(values):
+        def loss(parameters):
+            named = dict(zip(weights.names, parameters, strict=True))
+            return (torch.func.functional_call(network, named, (states,)) - wanted).square().mean()
+
+        return torch.func.grad(loss)(values)
+
+    values = weights.views(weights.values)
+    put_off = torch.compile(gradients, fullgraph=True, options={"post_grad_custom_post_pass": Watched()})(values)
+    (node,) = seen
+    slopes, _, _, _, lefts, _ = node.args
+    assert (len(slopes), len(lefts)) == (3, 1)  # three convolutions and the hidden layer
+    for found, expected in zip(put_off, gradients(values), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_compiling_is_left_out_where_it_does_not_pay(monkeypatch):

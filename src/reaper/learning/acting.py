@@ -10,6 +10,7 @@ import torch
 
 from reaper.errors import UserError
 from reaper.learning.compiling import answer
+from reaper.learning.gate import Gate, new_gate
 from reaper.learning.recording import recorded
 from reaper.paper.settings import PlaySettings
 from reaper.tasks.task import Step, VectorTask
@@ -99,7 +100,8 @@ class Player:
     the emulator's speed.
 
     On a GPU the way from the frames of one step to the best actions of the next is recorded, and is under way as soon
-    as the frames have arrived: emulators stand still until they have new actions.
+    as the frames have arrived: emulators stand still until they have new actions. Beside a learner it does not wait for
+    updates either.
     """
 
     def __init__(
@@ -128,53 +130,101 @@ class Player:
         self._look: Callable[[], None] | None = None  # recorded: the newest frames taken in, and the best actions found
         self._network: torch.nn.Module | None = None  # whose actions these are
         self._best = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.records)
+        self._best_there = self._best.numpy()
         self._looked = False  # whether they are for the frames on the stack
+        self.stream: torch.cuda.Stream | None = None  # None: whichever is current
+        self._cleared: torch.cuda.Event | None = None
+        self._gate: Gate | None = None
         self.seed: int | None = None  # of the games in play
         self.log: list[np.ndarray] = []  # their actions
 
+    def part(self) -> None:
+        """Leaves the learner's stream for one that a GPU serves first. From then on the learner has to say when the
+        next step may be looked at (`clear`)."""
+        if self.records:
+            self.stream, self._cleared, self._gate = torch.cuda.Stream(priority=-1), torch.cuda.Event(), new_gate()
+
+    def clear(self) -> None:
+        """The learner has asked for all that it needs of the last step and for what the next look depends on: its
+        network, say. The look waits for that, and not for what the learner asks for after it."""
+        if self._cleared:
+            self._cleared.record()
+
     def begin(self, seed: int) -> None:
         """Starts every game anew, with its first frame in place of the frames before it."""
+        self._wait()
         self.seed, self.log, self._looked = seed, [], False
         self.stack.copy_(torch.from_numpy(self.task.reset(seed))[:, None].expand_as(self.stack))
         self.ages.zero_()
         self.running[:] = 0
+        self._follow()
+
+    def _follow(self) -> None:
+        """What comes on the player's stream follows what the current one has now."""
+        if self.stream:
+            self.stream.wait_stream(torch.cuda.current_stream())
+
+    def _lead(self) -> None:
+        """The other way round."""
+        if self.stream:
+            torch.cuda.current_stream().wait_stream(self.stream)
 
     def send(self, network: torch.nn.Module | None, epsilon: float, randomness: torch.Generator) -> None:
         """Chooses actions and sets the games moving; the learner may work until `receive`."""
-        actions, explores = drawn_actions(self.task.games, self.actions, epsilon, randomness)
+        drawn = drawn_actions(self.task.games, self.actions, epsilon, randomness)
+        actions, explores = (each.numpy() for each in drawn)
         if network is not None and epsilon < 1.0:  # the network is not asked where its answer would not count
-            actions = torch.where(explores, actions, self._best_of(network))
+            actions = np.where(explores, actions, self._best_of(network))
         else:
             self._wait()
-        self.acted = actions.numpy()
+        self.acted = actions
         self.task.send(self.acted)
         self.log.append(self.acted.astype(np.int16))
 
-    def _best_of(self, network: torch.nn.Module) -> torch.Tensor:
+    def _best_of(self, network: torch.nn.Module) -> np.ndarray:
         if self._network is not network:
             self._network, self._look, self._looked = network, None, False
-        best = self._best if self._looked else best_actions(self.ask, network, self.stack).cpu()
+        if not self._looked:
+            self._follow()
+            with torch.cuda.stream(self.stream):
+                return best_actions(self.ask, network, self.stack).cpu().numpy()
         self._wait()
-        return best
+        return self._best_there
 
     def _wait(self) -> None:
         if self.device.type == "cuda":
-            torch.cuda.current_stream().synchronize()
+            (self.stream or torch.cuda.current_stream()).synchronize()
 
     def receive(self) -> Step:
-        """Waits for the games and takes in what they show; on a GPU, the choice of the next actions begins. The weights
-        may change again only after the next `send`."""
+        """Waits for the games and takes in what they show; on a GPU, the choice of the next actions begins, asked for
+        before the frames are there if possible. The weights that it is made by may change again only after the next
+        `send`."""
+        self._looked = self._look is not None
+        if self._looked and self._gate and self.stream:
+            with self._gate.closed(self.stream):
+                self._take_in()
+                step = self._arrived()
+        else:
+            step = self._arrived()
+            self._take_in()
+        return step
+
+    def _arrived(self) -> Step:
         step = self.task.receive()
         self.inbox.put_seen(step.frames, step.only_reset)
         self.unsettled = (self.acted, step)
-        self._looked = self._look is not None
-        if self._look:
-            self._look()
-        else:
-            self.take_in()
-            if self.records and self._network is not None:  # asked once, so all that is compiled is compiled
-                self._look = recorded(self._take_in_and_choose)
         return step
+
+    def _take_in(self) -> None:
+        if self.stream and self._cleared:
+            self.stream.wait_event(self._cleared)
+        with torch.cuda.stream(self.stream):
+            if self._look:
+                self._look()
+            else:
+                self.take_in()
+                if self.records and self._network is not None:  # asked once, so all that is compiled is compiled
+                    self._look = recorded(self._take_in_and_choose, stream=self.stream)
 
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
@@ -194,8 +244,11 @@ class Player:
         if self.unsettled is None:
             return
         (actions, step), self.unsettled = self.unsettled, None
+        self._wait()  # for the outcome before this one to have left
         terminals = (step.ended & ~step.cut_off) | step.lost_life
-        self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
+        with torch.cuda.stream(self.stream):
+            self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
+        self._lead()
         self.uncounted = step
 
     def _count(self) -> None:
@@ -228,6 +281,7 @@ class Player:
         if self.seed is None:
             return {"seed": None}
         self._count()
+        self._lead()
         log = torch.from_numpy(np.stack(self.log)) if self.log else torch.zeros((0, self.task.games), dtype=torch.int16)
         return {
             "seed": self.seed,

@@ -98,8 +98,8 @@ class AdversarialTraining:
         self.pair = pair = Adversaries(context, new_states, pseudo_items, tasks, rounding)
         d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (adversarial_optimiser(settings, weights) for weights in (d_weights, g_weights))
-        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, compiles=compiles)
-        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, compiles=compiles)
+        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, compiles=compiles, small=False)
+        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, compiles=compiles, small=False)
         self.losses = torch.zeros(2, device=context.device)  # the last ones
         self.step = self.both
         self.pairs_done = 0

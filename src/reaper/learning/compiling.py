@@ -67,16 +67,21 @@ def quick_rounding(device: torch.device) -> torch.dtype | None:
     return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
 
 
-def compiled(function: Function, device: torch.device, plain: Callable | None = None) -> Function:
+def compiled(function: Function, device: torch.device, plain: Callable | None = None, small: bool = False) -> Function:
     """The same function, traced and fused; shapes are fixed, so each batch size gets code of its own. What cannot be
-    traced (a retention method of a user's, say) is run as it is: `plain`, or the function itself."""
+    traced (a retention method of a user's, say) is run as it is: `plain`, or the function itself. `small` batches leave
+    a GPU room to do two things at a time."""
     from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException  # here: they take seconds to import
 
     # On a CPU the second core idles while Python goes from kernel to kernel, so C++ does that too.
-    options: dict[str, Any] | None = {"cpp_wrapper": True} if device.type == "cpu" else None
+    options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
+    if small and device.type == "cuda":
+        from reaper.learning.side_by_side import PutOffGradientsOfWeights
+
+        options["post_grad_custom_post_pass"] = PutOffGradientsOfWeights()
 
     def quick() -> Callable:
-        return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+        return torch.compile(function, fullgraph=True, dynamic=False, options=options or None)
 
     spare = plain or function
     chosen, tried_again = quick(), False

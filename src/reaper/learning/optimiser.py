@@ -5,7 +5,9 @@ So a step is a handful of operations whatever the number of layers, and copying 
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,7 +41,18 @@ class FlatWeights:
 
     def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """A flat vector as tensors of the parameters' shapes."""
-        parts = flat.split([shape.numel() for shape in self.shapes])
+        return self._shaped(flat.split([shape.numel() for shape in self.shapes]))
+
+    def pieces(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """The same, but on a CPU a compiler takes them for tensors that have nothing to do with each other: where it
+        sees one vector that is changed in parts, it copies the whole."""
+        if flat.device.type != "cpu":
+            return self.views(flat)
+        ends = list(itertools.accumulate(shape.numel() for shape in self.shapes))
+        memory = flat.numpy()
+        return self._shaped([torch.from_numpy(memory[i:j]) for i, j in itertools.pairwise([0, *ends])])
+
+    def _shaped(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [
             part.view([shape[axis] for axis in order]).permute([order.index(axis) for axis in range(len(order))])
             for part, shape, order in zip(parts, self.shapes, self.orders, strict=True)
@@ -61,19 +74,36 @@ class FlatWeights:
             buffer.copy_(state["buffers"][name])
 
 
-def clip_global_norm(gradients: torch.Tensor, largest_norm: float) -> torch.Tensor:
+def clip_global_norm(gradients: Sequence[torch.Tensor], largest_norm: float) -> None:
     """TensorFlow's clip_by_global_norm, in place: g * largest / max(norm, largest)."""
-    return gradients.mul_(largest_norm / gradients.norm().clamp(min=largest_norm))
+    norms = [g.norm() for g in gradients]
+    norm = torch.stack(norms).norm() if len(norms) > 1 else norms[0]
+    for g in gradients:
+        g.mul_(largest_norm / norm.clamp(min=largest_norm))
+
+
+Place = tuple[torch.Tensor, ...]  # weights, and what an optimiser keeps of their gradients
 
 
 class Optimiser(ABC):
     """Takes one step along the gradients of flat weights."""
 
-    def __init__(self, weights: FlatWeights) -> None:
-        self.weights = weights
+    def __init__(self, weights: FlatWeights, *averages: torch.Tensor) -> None:
+        self.weights, self.averages = weights, averages
+
+    def step(self, gradients: Sequence[torch.Tensor], places: Sequence[Place] | None = None) -> None:
+        """Along one flat vector; or along several tensors, at as many places."""
+        for place, g in zip(places or [(self.weights.values, *self.averages)], gradients, strict=True):
+            self.move(g, *place)
+
+    def places(self) -> list[Place]:
+        """The same memory, parameter by parameter."""
+        vectors = (self.weights.values, *self.averages)
+        return list(zip(*(self.weights.pieces(vector) for vector in vectors), strict=True))
 
     @abstractmethod
-    def step(self, gradients: torch.Tensor) -> None: ...
+    def move(self, g: torch.Tensor, values: torch.Tensor, *averages: torch.Tensor) -> None:
+        """The step of each weight by itself."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -88,14 +118,13 @@ class RMSProp(Optimiser):
     """As TensorFlow has it: epsilon inside the square root, the accumulator starting at one, no momentum."""
 
     def __init__(self, weights: FlatWeights, learning_rate: float, decay: float, epsilon: float) -> None:
-        super().__init__(weights)
         self.learning_rate, self.decay, self.epsilon = learning_rate, decay, epsilon
         self.mean_square = torch.ones_like(weights.values)
+        super().__init__(weights, self.mean_square)
 
-    def step(self, gradients: torch.Tensor) -> None:
-        g = gradients
-        self.mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
-        self.weights.values.addcmul_(g, (self.mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
+    def move(self, g: torch.Tensor, values: torch.Tensor, mean_square: torch.Tensor) -> None:
+        mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
+        values.addcmul_(g, (mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
 
     def state(self) -> dict[str, Any]:
         return {"mean_square": self.mean_square}
@@ -107,22 +136,24 @@ class Adam(Optimiser):
     def __init__(
         self, weights: FlatWeights, learning_rate: float, first_decay: float, second_decay: float, epsilon: float
     ) -> None:
-        super().__init__(weights)
         self.learning_rate, self.epsilon = learning_rate, epsilon
         self.first_decay, self.second_decay = first_decay, second_decay
         self.mean = torch.zeros_like(weights.values)
         self.mean_square = torch.zeros_like(weights.values)
         self.powers = torch.ones(2, dtype=torch.float64, device=weights.values.device)  # decays to the power of steps
         self._decays = torch.tensor([first_decay, second_decay], dtype=torch.float64, device=weights.values.device)
+        super().__init__(weights, self.mean, self.mean_square)
 
-    def step(self, gradients: torch.Tensor) -> None:
-        g = gradients
+    def step(self, gradients: Sequence[torch.Tensor], places: Sequence[Place] | None = None) -> None:
         self.powers.mul_(self._decays)
+        super().step(gradients, places)
+
+    def move(self, g: torch.Tensor, values: torch.Tensor, mean: torch.Tensor, mean_square: torch.Tensor) -> None:
         first, second = (1 - self.powers).float()
-        self.mean.mul_(self.first_decay).add_(g, alpha=1 - self.first_decay)
-        self.mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
-        scale = (self.mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
-        self.weights.values.addcdiv_(self.mean, scale, value=-self.learning_rate)
+        mean.mul_(self.first_decay).add_(g, alpha=1 - self.first_decay)
+        mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
+        scale = (mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
+        values.addcdiv_(mean, scale, value=-self.learning_rate)
 
     def state(self) -> dict[str, Any]:
         return {"mean": self.mean, "mean_square": self.mean_square, "powers": self.powers}

@@ -82,6 +82,7 @@ class Practice:
         self.records = context.device.type == "cuda"
         self.recordings: dict[int | str, Callable[[], None]] = {}
         self.side = torch.cuda.Stream() if self.records else None
+        self.actor = self._actor()
         self.randomness = context.dice("acting")
         self.observed_frames = 0
         self.seam = 0  # the observed frames at the last seam whose tests are done, or handed to the examiner
@@ -92,6 +93,14 @@ class Practice:
         self.name, self.look_every = "", LOOK_EVERY
         self.told, self.told_loss, self.told_at = 0, 0.0, 0  # of the window's losses: how many, their sum, when
         self.new_scores: list[float] = []  # since then
+
+    def _actor(self) -> FlatWeights:
+        """Whose actions are taken. On a GPU, a copy of the weights from before the last step's updates: so the next
+        actions do not wait for updates, which take nearly as long as the step."""
+        if self.player is None or not self.records:
+            return self.weights
+        self.player.part()
+        return FlatWeights(self.context.q_network(self.weights.network.state_dict()))
 
     def run(self, name: str, total_frames: int, tasks: Sequence[Task]) -> None:
         """Trains to the end, with a test of every task at every seam. To be called with the examiner as a context, and
@@ -129,9 +138,12 @@ class Practice:
         play, before = self.context.settings.play, self.observed_frames
         now = before + play.games
         if self.player and self.replay:
-            self.player.send(self.weights.network, exploration(before, play), self.randomness)
+            self.player.send(self.actor.network, exploration(before, play), self.randomness)
             self.file()  # the step before this one
             self.learning = self.learning or (before >= play.replay_start and self.replay.ready())
+            if self.actor is not self.weights:
+                self.actor.copy_from(self.weights)
+            self.player.clear()
         updates = now // play.frames_per_update - before // play.frames_per_update
         if self.learning and updates:  # while the emulators run
             self.learn(updates)
@@ -234,6 +246,8 @@ class Practice:
         parts = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, acting=self.randomness)
         if self.player and self.replay:
             parts["player"], parts["replay"] = self.player, self.replay
+        if self.actor is not self.weights:
+            parts["actor"] = self.actor
         return parts
 
     def state(self) -> dict[str, Any]:
@@ -243,7 +257,7 @@ class Practice:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.observed_frames, self.seam, self.learning = state["observed_frames"], state["seam"], state["learning"]
-        self._parts().restore(state)
+        self._parts().restore({"actor": state["weights"], **state})  # older checkpoints have no actor
         self.examiner.restore(state)
         self.told, self.told_loss = self.best.losses, float(self.best.loss_sum)
         self.told_at = self.observed_frames - 1  # a seam's last look may be still to come

@@ -23,9 +23,12 @@ def copied(state: Mapping[str, Any]) -> State:
     return copies
 
 
-def recorded(work: Callable[[], object], changes: Parts | None = None) -> Callable[[], None]:
-    """`work` as one graph. What it `changes` (its random streams among them) is as before when this returns, although
-    the work is run to warm up; without `changes` it is only recorded, not run."""
+def recorded(
+    work: Callable[[], object], changes: Parts | None = None, stream: torch.cuda.Stream | None = None
+) -> Callable[[], None]:
+    """`work` as one graph, with the priority of the stream if there is one. What it `changes` (its random streams among
+    them) is as before when this returns, although the work is run to warm up; without `changes` it is only recorded,
+    not run."""
     before = copied(changes.state()) if changes is not None else {}
     if changes is not None:
         side = torch.cuda.Stream()
@@ -36,9 +39,9 @@ def recorded(work: Callable[[], object], changes: Parts | None = None) -> Callab
         torch.cuda.current_stream().wait_stream(side)
         changes.restore(before)
     graph = torch.cuda.CUDAGraph()
-    for stream in changes.streams() if changes is not None else ():
-        graph.register_generator_state(stream.graphsafe_get_state())  # a plain generator with the same state
-    with torch.cuda.graph(graph):
+    for random in changes.streams() if changes is not None else ():
+        graph.register_generator_state(random.graphsafe_get_state())  # a plain generator with the same state
+    with torch.cuda.graph(graph, stream=stream):
         work()
     if changes is not None:
         changes.restore(before)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from reaper.learning.compiling import compiled, quick_rounding
-from reaper.learning.optimiser import FlatWeights, Optimiser, clip_global_norm
+from reaper.learning.optimiser import FlatWeights, Optimiser, Place, clip_global_norm
 from reaper.randomness import Stream
 
 Batch = tuple[Any, ...]  # tensors, or tuples of them
@@ -55,11 +55,16 @@ class Update:
         loss: Loss,
         largest_norm: float | None = None,
         compiles: bool = False,
+        small: bool = True,
     ) -> None:
         self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
         device = weights.values.device
         self.rounding = quick_rounding(device) if compiles else None
-        self.run = compiled(self.as_one_function, device, self.step_by_step) if compiles else self.step_by_step
+        # A GPU is quickest on one long vector; on a CPU, joining the gradients takes half as long as the step itself.
+        self.places = optimiser.places() if compiles and device.type == "cpu" else None
+        self.run = self.step_by_step
+        if compiles:
+            self.run = compiled(self.as_one_function, device, self.step_by_step, small)
 
     def __call__(self, *batch: Any) -> torch.Tensor:
         """Makes one update and returns its loss, still on the device."""
@@ -71,7 +76,7 @@ class Update:
         loss = self.loss(weights.network, weights.parameters, *batch)
         loss.backward(inputs=weights.parameters)  # and of no other network that the loss goes through
         with torch.no_grad():
-            self.descend(weights.gradients)
+            self.descend([weights.gradients])
         return loss.detach()
 
     def as_one_function(self, *batch: Any) -> torch.Tensor:
@@ -87,12 +92,13 @@ class Update:
 
             return self.loss(answer, parameters, *batch)
 
-        gradients, loss = torch.func.grad_and_value(loss_of)(weights.views(weights.values))
+        values = [place[0] for place in self.places] if self.places else weights.views(weights.values)
+        gradients, loss = torch.func.grad_and_value(loss_of)(values)
         with torch.no_grad():
-            self.descend(weights.flat(gradients))
+            self.descend(gradients if self.places else [weights.flat(gradients)], self.places)
         return loss
 
-    def descend(self, gradients: torch.Tensor) -> None:
+    def descend(self, gradients: list[torch.Tensor], places: list[Place] | None = None) -> None:
         if self.largest_norm is not None:
             clip_global_norm(gradients, self.largest_norm)
-        self.optimiser.step(gradients)
+        self.optimiser.step(gradients, places)
