@@ -14,7 +14,7 @@ import torch
 from reaper import stages
 from reaper.conditions import CONDITIONS, KNOWLEDGE
 from reaper.learning.adversarial import AdversarialTraining
-from reaper.learning.compiling import can_compile, compiled, tiny_numbers_as_zero, worth_compiling
+from reaper.learning.compiling import can_compile, compiled, tiny_numbers_as_zero, unchecked, worth_compiling
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.long_term import Consolidation
 from reaper.learning.optimiser import FlatWeights
@@ -124,6 +124,18 @@ def test_what_cannot_be_compiled_is_run_as_it_is():
     with pytest.warns(UserWarning, match="untraceable is run without compiling"):
         assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
     assert run(torch.tensor([-1.0])).tolist() == [1.0]
+
+
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_what_changes_between_two_steps_is_noticed():
+    loss = SimpleNamespace(factor=2.0)
+    run = compiled(lambda values: values * loss.factor, torch.device("cpu"))
+    for factor in (2.0, 3.0):
+        loss.factor = factor
+        found = [run(torch.ones(4))[0].item()]
+        with unchecked():
+            found += [run(torch.ones(4))[0].item() for _ in range(2)]
+        assert found == [factor] * 3
 
 
 COMPILES = """

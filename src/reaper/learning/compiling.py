@@ -105,6 +105,15 @@ def compiled(function: Function, device: torch.device, plain: Callable | None = 
     return run  # pyright: ignore[reportReturnType]
 
 
+def unchecked() -> contextlib.AbstractContextManager[Any]:
+    """Machine code is run without asking, before every call, whether all that it was made for is still so. For calls
+    that follow one at which it was asked, with nothing between them that could change."""
+    try:
+        return torch.compiler.set_stance(skip_guard_eval_unsafe=True)
+    except TypeError:  # an older torch always asks
+        return contextlib.nullcontext()
+
+
 @functools.cache  # once a process
 def begin_a_new_cache() -> None:
     """A process that was killed while it wrote machine code leaves half a file in torch's cache, which no later process

@@ -6,6 +6,7 @@ the loss of an update and in what makes a window the best.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from reaper.checkpoints import Parts, check_finite
 from reaper.learning.acting import Player, exploration
+from reaper.learning.compiling import unchecked
 from reaper.learning.context import Context
 from reaper.learning.examining import new_examiner
 from reaper.learning.optimiser import FlatWeights
@@ -190,8 +192,11 @@ class Practice:
         """Makes so many updates: one after the other, or as one recording."""
 
         def work() -> None:
-            for batch in self.drawn(updates):
-                self.best.loss_sum += self.update(*batch)
+            with contextlib.ExitStack() as after_first:
+                for number, batch in enumerate(self.drawn(updates)):
+                    if number == 1 and self.context.compiles and not self.records:
+                        after_first.enter_context(unchecked())
+                    self.best.loss_sum += self.update(*batch)
 
         if self.records and updates not in self.recordings:
             changes = Parts(weights=self.weights, optimiser=self.update.optimiser, best=self.best, drawing=self.drawing)
