@@ -200,7 +200,7 @@ class Player:
         before the frames are there if possible. The weights that it is made by may change again only after the next
         `send`."""
         self._looked = self._look is not None
-        if self._looked and self._gate and self.stream:
+        if self._looked and self._gate and self.stream and self.task.leaves_gpu_alone:
             with self._gate.closed(self.stream):
                 self._take_in()
                 step = self._arrived()

@@ -39,6 +39,7 @@ class AtariTask(VectorTask):
     """Many copies of one Atari game, stepped by C++ threads while Python does something else."""
 
     actions = ACTIONS
+    leaves_gpu_alone = True
 
     def __init__(self, name: str, rom: str, games: int, frame_size: int | None) -> None:
         """Without a frame size, frames are the whole screen in colour."""

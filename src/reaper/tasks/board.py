@@ -36,6 +36,7 @@ class ArcadeTask(VectorTask):
     lives: int | None = None  # None: nothing but the time limit ends the game
     actions = 6
     frame_size = FRAME_SIZE
+    leaves_gpu_alone = True
 
     def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
         if frame_size != FRAME_SIZE:

@@ -115,6 +115,7 @@ class FewerActions(VectorTask):
     def __init__(self, task: VectorTask, actions: int) -> None:
         self._task, self.actions = task, actions
         self.name, self.games, self.frame_size = task.name, task.games, task.frame_size
+        self.leaves_gpu_alone = task.leaves_gpu_alone
 
     def reset(self, seed: int) -> np.ndarray:
         return self._task.reset(seed)

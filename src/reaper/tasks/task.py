@@ -38,6 +38,7 @@ class VectorTask(ABC):
     games: int
     actions: int
     frame_size: int  # frames are square
+    leaves_gpu_alone = False  # whether a GPU may be kept waiting for `receive`; one that the games use may not
 
     @abstractmethod
     def reset(self, seed: int) -> np.ndarray:
