@@ -1,7 +1,7 @@
 """What this machine makes of each part of a run, beside its bare emulators, and how long a whole run would take.
 
 Training and bare emulation take turns, and the bare emulators are given the very actions that training chose: what a
-game costs depends on what is played. So a share compares the same work in the same minute.
+game costs depends on what is played. So a share compares the same work in the same second.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from reaper.beside_tests import Rate, with_tests
@@ -35,7 +36,7 @@ from reaper.predicting import BESIDE, GAME, GAN_BESIDE, TEST_BESIDE, TEST_BESIDE
 from reaper.tasks.atari import THREADS
 from reaper.tasks.task import Task, VectorTask
 from reaper.version import VERSION
-from reaper.yardstick import WARM_UP, bare_rate, rates_by_threads
+from reaper.yardstick import SPELL, WARM_UP, Yardstick, rates_by_threads
 
 FEW_DREAMS = 1_000  # on a CPU the whole array would take an hour
 
@@ -56,7 +57,7 @@ class Bench:
     figures: list[Figure] = field(default_factory=list)
     set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
     threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
-    opened: dict[str, VectorTask] = field(default_factory=dict)  # games to train on, and then to run bare
+    opened: dict[tuple[str, str], VectorTask] = field(default_factory=dict)  # games to train on, and to run bare
 
     def __post_init__(self) -> None:
         use_quick_arithmetic(self.device)
@@ -137,23 +138,23 @@ class Bench:
         assert practice.player is not None
         practice.player.task.close()
 
-    def _games(self, task: Task) -> VectorTask:
+    def _games(self, task: Task, purpose: str = "training") -> VectorTask:
         """Opened once: it takes a tenth of a second a game."""
-        if task.name not in self.opened:
-            self.opened[task.name] = self.context.open(task, self.settings.play.games)
-        return self.opened[task.name]
+        key = (task.name, purpose)
+        if key not in self.opened:
+            self.opened[key] = self.context.open(task, self.settings.play.games)
+        return self.opened[key]
 
     def _training(self, what: str, practice: Practice, task: Task) -> None:
         """Steps with their updates, and the same actions without."""
         player = practice.player
         assert player is not None
-        player.task = games = self._games(task)
+        player.task, yardstick = self._games(task), Yardstick(self._games(task, "bare"))
         rates, bare = [], []
         for seed in range(self.repeats):
-            practice.settle()
-            player.begin(seed)
-            rates.append(self._frames_a_second(practice.step))
-            bare.append(bare_rate(games, seed, player.log))
+            yardstick.begin(seed)
+            rates.append(self._trained(practice, seed, yardstick.follow))
+            bare.append(yardstick.rate)
         if what.startswith("short"):
             self._note(Figure("bare emulation", task.name, "frames", tuple(bare)))
         shares = tuple(rate / yardstick for rate, yardstick in zip(rates, bare, strict=True))
@@ -170,12 +171,33 @@ class Bench:
             rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
             self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
 
-    def _frames_a_second(self, step: Callable[[], None]) -> float:
+    def _trained(
+        self, practice: Practice, seed: int, follow: Callable[[list[np.ndarray]], None] = lambda log: None
+    ) -> float:
+        """Frames a second of training in games that are begun anew; something may follow each spell of it."""
+        player, seconds = practice.player, 0.0
+        assert player is not None
+        practice.settle()
+        player.begin(seed)
         for _ in range(WARM_UP):
-            step()
-        return self._rate(step, plays=True) * self.settings.play.games
+            practice.step()
+        while seconds < self.seconds:
+            seconds += self._spell(practice.step)
+            follow(player.log)
+        return (len(player.log) - WARM_UP) * player.task.games / seconds
 
-    def _rate(self, step: Callable[[], None], until: Callable[[], bool] | None = None, plays: bool = False) -> float:
+    def _spell(self, step: Callable[[], None]) -> float:
+        """The seconds of a spell of steps, with all their updates; at least one step."""
+        self._wait()
+        start = time.perf_counter()
+        until = start + min(SPELL, self.seconds)
+        step()
+        while time.perf_counter() < until:
+            step()
+        self._wait()
+        return time.perf_counter() - start
+
+    def _rate(self, step: Callable[[], None], until: Callable[[], bool] | None = None) -> float:
         """Calls a second, for as long as each rate is taken or until something is over; at least one."""
         self._wait()
         calls, start = 0, time.perf_counter()
@@ -183,8 +205,8 @@ class Bench:
         while not calls or not over():
             step()
             calls += 1
-            if calls % 16 == 0 and not plays:
-                self._wait()  # or the host would run ahead; who plays waits for frames anyway
+            if calls % 16 == 0:
+                self._wait()  # or the host would run ahead
         self._wait()
         return calls / (time.perf_counter() - start)
 
@@ -196,16 +218,14 @@ class Bench:
         player = practice.player
         assert player is not None
         player.task = self._games(self.tasks[0])
-        practice.settle()
-        player.begin(0)
-        self._frames_a_second(practice.step)
+        self._trained(practice, 0)
         self.threads = rates_by_threads(lambda: self.context.open(self.tasks[0], self.settings.play.games), player.log)
         best = max(self.threads, key=lambda threads: self.threads[threads])
         rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
         self.say(f"bare emulation by number of threads: {rates}")
         if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
             os.environ[THREADS] = str(best)
-            self.opened.pop(self.tasks[0].name).close()
+            self.opened.pop((self.tasks[0].name, "training")).close()
 
     def _generator(self, short: ShortTerm) -> None:
         settings, context = self.context.settings.generator, self.context
@@ -251,7 +271,7 @@ class Bench:
         def rate(until: Callable[[], bool] | None = None) -> float:
             practice.settle()
             player.begin(0)
-            return self._rate(practice.step, until, plays=True) * games
+            return self._rate(practice.step, until) * games
 
         self._with_tests(rate, task, (BESIDE, TEST_BESIDE, "training alone", "frames"))
 

@@ -28,7 +28,7 @@ from reaper.predicting import (
 from reaper.scales import ARCADE, with_overrides
 from reaper.tasks.atari import THREADS, emulator_threads
 from reaper.tasks.sequence import find_sequence, find_task
-from reaper.yardstick import WARM_UP, bare_rate, rates_by_threads
+from reaper.yardstick import WARM_UP, Yardstick, bare_rate, rates_by_threads
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,15 @@ def test_bare_emulation_plays_what_was_played(monkeypatch):
     log = [torch.randint(6, (4,)).numpy() for _ in range(WARM_UP + 5)]
     assert bare_rate(games, 3, log) > 0
     assert seen == [actions.tolist() for actions in log]
+    yardstick = Yardstick(games)
+    for seed in (3, 4):  # the same, spell by spell; more than once
+        seen.clear()
+        yardstick.begin(seed)
+        for end in (3, WARM_UP + 2, WARM_UP + 5):
+            yardstick.follow(log[:end])
+            assert (yardstick.seconds > 0) == (end > WARM_UP)
+        assert seen == [actions.tolist() for actions in log]
+        assert yardstick.rate == pytest.approx(5 * 4 / yardstick.seconds)
 
 
 def test_medians():
