@@ -224,6 +224,7 @@ class Bench:
         rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
         self.say(f"bare emulation by number of threads: {rates}")
         if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
+            self.say(f"measured with {THREADS}={best}; set it for a run, too")
             os.environ[THREADS] = str(best)
             self.opened.pop((self.tasks[0].name, "training")).close()
 

@@ -9,6 +9,7 @@ from conftest import TINY
 
 from reaper.checkpoints import Parts, flatten, unflatten
 from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.equations import dqn_loss
 from reaper.evaluation import evaluate
 from reaper.learning import adversarial, update
 from reaper.learning.acting import Player
@@ -16,8 +17,9 @@ from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.gate import new_gate
 from reaper.learning.long_term import Consolidation
+from reaper.learning.optimiser import FlatWeights, agent_optimiser
 from reaper.learning.practice import Practice
-from reaper.learning.recording import copied
+from reaper.learning.recording import copied, recorded
 from reaper.learning.short_term import ShortTerm
 from reaper.memory import items
 from reaper.memory.items import Items
@@ -152,6 +154,38 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
         assert torch.equal(*(found.pair.randomness.get_state() for found in (quick, plain)))
         for buffer, other in zip(quick.pair.generator.buffers(), plain.pair.generator.buffers(), strict=True):
             torch.testing.assert_close(buffer, other, rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_of_weights_side_by_side_are_those_one_after_another():
+    """As they are used: rounded, compiled, recorded. Kernels may be other ones, so they agree but for rounding."""
+    found = context(PAPER, "side by side", compiles=True)
+    count, size = 4, PAPER.play.batch_size
+    states = torch.randint(0, 256, (count, size, 4, 84, 84), dtype=torch.uint8, device="cuda")
+    actions = torch.randint(0, 18, (count, size), device="cuda")
+    targets = torch.randn(count, size, device="cuda")
+
+    def moved(small):
+        torch.compiler.reset()  # or the second would find the code of the first
+        weights = FlatWeights(found.q_network())
+        optimiser, before = agent_optimiser(PAPER.optimiser, weights), weights.values.clone()
+
+        def loss(answer, weights, states, actions, targets):
+            return dqn_loss(answer(states), actions, targets)
+
+        learn = update.Update(weights, optimiser, loss, PAPER.optimiser.largest_norm, compiles=True, small=small)
+
+        def work():
+            for batch in zip(states, actions, targets, strict=True):
+                learn(*batch)
+
+        again = recorded(work, Parts(weights=weights, optimiser=optimiser))
+        for _ in range(5):
+            again()
+        return weights.values - before
+
+    apart, in_turn = moved(True), moved(False)
+    assert in_turn.norm() > 0
+    assert (apart - in_turn).norm() < 0.05 * in_turn.norm()
 
 
 def test_a_gate_holds_up_one_stream_until_its_block_is_over():
