@@ -83,7 +83,7 @@ def test_fewer_actions_are_said_and_do_nothing():
     assert "three-way has 3 actions of the sequence's 6" in sequence.notices[0]
 
     class Recorder:
-        name, games, actions, frame_size = "r", 4, 3, 16
+        name, games, actions, frame_size, leaves_gpu_alone = "r", 4, 3, 16, True
 
         def send(self, actions):
             self.sent = actions
@@ -92,6 +92,7 @@ def test_fewer_actions_are_said_and_do_nothing():
     task = open_task(Task("r", "R", 3, lambda games, size: recorder, 16), 4, 16, 6)  # pyright: ignore
     task.send(np.array([0, 2, 3, 5]))
     assert recorder.sent.tolist() == [0, 2, 0, 0]
+    assert task.leaves_gpu_alone
 
 
 def test_short_names_are_understood():
