@@ -149,6 +149,7 @@ print(compiled(doubled, torch.device("cpu"))(torch.ones(3)).tolist())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
 def test_half_a_file_in_torchs_cache_costs_nothing_but_time(tmp_path):
     """As a process leaves it that is killed while it compiles."""
