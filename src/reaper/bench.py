@@ -157,7 +157,7 @@ class Bench:
             bare.append(yardstick.rate)
         if what.startswith("short"):
             self._note(Figure("bare emulation", task.name, "frames", tuple(bare)))
-        shares = tuple(rate / yardstick for rate, yardstick in zip(rates, bare, strict=True))
+        shares = tuple(rate / other for rate, other in zip(rates, bare, strict=True))
         self._note(Figure(what, task.name, "frames", tuple(rates), shares))
         if updates := practice.recordings.get(self._updates_a_step()):
             self._updates(what, updates, task)

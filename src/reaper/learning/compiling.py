@@ -76,9 +76,10 @@ def compiled(function: Function, device: torch.device, plain: Callable | None = 
     # On a CPU the second core idles while Python goes from kernel to kernel, so C++ does that too.
     options: dict[str, Any] = {"cpp_wrapper": True} if device.type == "cpu" else {}
     if small and device.type == "cuda":
-        from reaper.learning.side_by_side import PutOffGradientsOfWeights
+        with contextlib.suppress(ImportError):  # of a part of torch that may move; it is only quicker with it
+            from reaper.learning.side_by_side import PutOffGradientsOfWeights
 
-        options["post_grad_custom_post_pass"] = PutOffGradientsOfWeights()
+            options["post_grad_custom_post_pass"] = PutOffGradientsOfWeights()
 
     def quick() -> Callable:
         return torch.compile(function, fullgraph=True, dynamic=False, options=options or None)
