@@ -57,7 +57,7 @@ class Bench:
     figures: list[Figure] = field(default_factory=list)
     set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
     threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
-    opened: dict[tuple[str, str], VectorTask] = field(default_factory=dict)  # games to train on, and to run bare
+    opened: dict[tuple[str, int], VectorTask] = field(default_factory=dict)  # of each task a first and a second set
 
     def __post_init__(self) -> None:
         use_quick_arithmetic(self.device)
@@ -84,15 +84,13 @@ class Bench:
     def _run(self) -> None:
         short = self._timed("short-term", lambda: self._short_term())
         self._count_threads(short.practice)
-        for task in self.tasks:
-            self._training("short-term training", short.practice, task)
+        self._training("short-term training", short.practice)
         if self.tests_beside:
             self._beside(short.practice, self.tasks[-1])
         self._checkpoint(short.practice)
         self._generator(short)
         _, _, practice = self._timed("long-term", lambda: self._long_term())
-        for task in self.tasks:
-            self._training("long-term training", practice, task)
+        self._training("long-term training", practice)
         for task in self.tasks:
             self._evaluation(task)
 
@@ -138,38 +136,41 @@ class Bench:
         assert practice.player is not None
         practice.player.task.close()
 
-    def _games(self, task: Task, purpose: str = "training") -> VectorTask:
+    def _games(self, task: Task, number: int = 0) -> VectorTask:
         """Opened once: it takes a tenth of a second a game."""
-        key = (task.name, purpose)
+        key = (task.name, number)
         if key not in self.opened:
             self.opened[key] = self.context.open(task, self.settings.play.games)
         return self.opened[key]
 
-    def _training(self, what: str, practice: Practice, task: Task) -> None:
-        """Steps with their updates, and the same actions without."""
-        player = practice.player
-        assert player is not None
-        player.task, yardstick = self._games(task), Yardstick(self._games(task, "bare"))
-        rates, bare = [], []
+    def _training(self, what: str, practice: Practice) -> None:
+        """Steps with their updates, and the same actions without. All tasks have their first repeat, then their second:
+        what disturbs the machine for some seconds spoils one repeat of a task, and the median passes it over."""
+        measured: dict[str, list[tuple[float, float]]] = {task.name: [] for task in self.tasks}
         for seed in range(self.repeats):
-            yardstick.begin(seed)
-            rates.append(self._trained(practice, seed, yardstick.follow))
-            bare.append(yardstick.rate)
-        if what.startswith("short"):
-            self._note(Figure("bare emulation", task.name, "frames", tuple(bare)))
-        shares = tuple(rate / other for rate, other in zip(rates, bare, strict=True))
-        self._note(Figure(what, task.name, "frames", tuple(rates), shares))
+            for task in self.tasks:
+                rate, bare = self._repeat(practice, task, seed)
+                self.say(f"{what} {task.name}, {seed + 1} of {self.repeats}: {rate:,.0f} and bare {bare:,.0f} frames/s")
+                measured[task.name].append((rate, bare))
+        for name, pairs in measured.items():
+            if what.startswith("short"):
+                self._note(Figure("bare emulation", name, "frames", tuple(bare for _, bare in pairs)))
+            shares = tuple(rate / bare for rate, bare in pairs)
+            self._note(Figure(what, name, "frames", tuple(rate for rate, _ in pairs), shares))
         if updates := practice.recordings.get(self._updates_a_step()):
-            self._updates(what, updates, task)
+            rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
+            self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
+
+    def _repeat(self, practice: Practice, task: Task, seed: int) -> tuple[float, float]:
+        """Frames a second of training, and bare. The two sets of games change roles with every repeat."""
+        assert practice.player is not None
+        practice.player.task, other = (self._games(task, (seed + turn) % 2) for turn in (0, 1))
+        yardstick = Yardstick(other)
+        yardstick.begin(seed)
+        return self._trained(practice, seed, yardstick.follow), yardstick.rate
 
     def _updates_a_step(self) -> int:
         return self.settings.play.games // self.settings.play.frames_per_update
-
-    def _updates(self, what: str, updates: Callable[[], None], task: Task) -> None:
-        """The recorded updates of a step with nothing else running; the same for all tasks, so of the last one only."""
-        if task is self.tasks[-1]:
-            rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
-            self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
 
     def _trained(
         self, practice: Practice, seed: int, follow: Callable[[list[np.ndarray]], None] = lambda log: None
@@ -226,7 +227,7 @@ class Bench:
         if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
             self.say(f"measured with {THREADS}={best}; set it for a run, too")
             os.environ[THREADS] = str(best)
-            self.opened.pop((self.tasks[0].name, "training")).close()
+            self.opened.pop((self.tasks[0].name, 0)).close()
 
     def _generator(self, short: ShortTerm) -> None:
         settings, context = self.context.settings.generator, self.context

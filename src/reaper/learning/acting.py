@@ -26,12 +26,16 @@ def exploration(observed_frames: int, settings: PlaySettings) -> float:
     return settings.first_exploration + done * (settings.last_exploration - settings.first_exploration)
 
 
-def drawn_actions(
-    games: int, actions: int, epsilon: float, randomness: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor]:
+class Drawn(NamedTuple):
     """For every game a uniformly random action, and whether it is to be taken in place of the best one."""
+
+    actions: torch.Tensor
+    explores: torch.Tensor
+
+
+def drawn_actions(games: int, actions: int, epsilon: float, randomness: torch.Generator) -> Drawn:
     random = torch.randint(actions, (games,), generator=randomness)
-    return random, torch.rand(games, generator=randomness) < epsilon
+    return Drawn(random, torch.rand(games, generator=randomness) < epsilon)
 
 
 @torch.no_grad()
@@ -85,7 +89,6 @@ class Inbox:
         """Actions, rewards, terminals and cut-offs."""
         for row, array in zip(self._outcome, arrays, strict=True):
             row[...] = array
-        self.hand_over(1)
 
     def hand_over(self, part: int) -> None:
         if self.there[part] is not self.host[part]:
@@ -121,6 +124,7 @@ class Player:
         self.ages = torch.zeros(task.games, dtype=torch.int64, device=device)
         self.inbox = Inbox(task.games, size, self.device)
         self.acted = np.zeros(task.games, dtype=np.int64)
+        self.drawn: Drawn | None = None  # for the next step
         self.unsettled: tuple[np.ndarray, Step] | None = None  # the actions of the last step, and what they brought
         self.uncounted: Step | None = None
         # What the replay files with it: the newest frames when the actions were chosen, and their ages.
@@ -134,6 +138,7 @@ class Player:
         self._looked = False  # whether they are for the frames on the stack
         self.stream: torch.cuda.Stream | None = None  # None: whichever is current
         self._cleared: torch.cuda.Event | None = None
+        self._taken_in: torch.cuda.Event | None = None
         self._gate: Gate | None = None
         self.seed: int | None = None  # of the games in play
         self.log: list[np.ndarray] = []  # their actions
@@ -142,7 +147,8 @@ class Player:
         """Leaves the learner's stream for one that a GPU serves first. From then on the learner has to say when the
         next step may be looked at (`clear`)."""
         if self.records:
-            self.stream, self._cleared, self._gate = torch.cuda.Stream(priority=-1), torch.cuda.Event(), new_gate()
+            self.stream, self._gate = torch.cuda.Stream(priority=-1), new_gate()
+            self._cleared, self._taken_in = torch.cuda.Event(), torch.cuda.Event()
 
     def clear(self) -> None:
         """The learner has asked for all that it needs of the last step and for what the next look depends on: its
@@ -169,10 +175,17 @@ class Player:
         if self.stream:
             torch.cuda.current_stream().wait_stream(self.stream)
 
+    def draw(self, epsilon: float, randomness: torch.Generator) -> None:
+        """Draws random actions for the next step, unless that was done before: while games run it costs nothing, once
+        their frames are there they stand still for it."""
+        if self.drawn is None:
+            self.drawn = drawn_actions(self.task.games, self.actions, epsilon, randomness)
+
     def send(self, network: torch.nn.Module | None, epsilon: float, randomness: torch.Generator) -> None:
         """Chooses actions and sets the games moving; the learner may work until `receive`."""
-        drawn = drawn_actions(self.task.games, self.actions, epsilon, randomness)
-        actions, explores = (each.numpy() for each in drawn)
+        self.draw(epsilon, randomness)
+        assert self.drawn is not None
+        (actions, explores), self.drawn = (each.numpy() for each in self.drawn), None
         if network is not None and epsilon < 1.0:  # the network is not asked where its answer would not count
             actions = np.where(explores, actions, self._best_of(network))
         else:
@@ -225,6 +238,8 @@ class Player:
                 self.take_in()
                 if self.records and self._network is not None:  # asked once, so all that is compiled is compiled
                     self._look = recorded(self._take_in_and_choose, stream=self.stream)
+        if self._taken_in:
+            self._taken_in.record(self.stream)
 
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
@@ -238,18 +253,21 @@ class Player:
         assert self._network is not None
         self._best.copy_(best_actions(self.ask, self._network, self.stack), non_blocking=True)
 
-    def settle(self) -> None:
-        """Hands on what was done in the last step and what came of it. The next actions do not depend on it, so it may
-        follow their `send`; scores are counted later still."""
+    def settle(self) -> bool:
+        """Gets ready to hand on what was done in the last step and what came of it (`moment`); false if that was done
+        before. The next actions do not depend on it, and scores are counted later still."""
         if self.unsettled is None:
-            return
+            return False
         (actions, step), self.unsettled = self.unsettled, None
-        self._wait()  # for the outcome before this one to have left
+        if self._cleared and self._taken_in:
+            self._cleared.synchronize()  # the outcome before this one has left
+            torch.cuda.current_stream().wait_event(self._taken_in)
+        else:
+            self._wait()
         terminals = (step.ended & ~step.cut_off) | step.lost_life
-        with torch.cuda.stream(self.stream):
-            self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
-        self._lead()
+        self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
         self.uncounted = step
+        return True
 
     def _count(self) -> None:
         if self.uncounted is None:
@@ -262,6 +280,7 @@ class Player:
 
     def moment(self) -> Moment:
         """The step that was settled, as a replay takes it; only tensors, too."""
+        self.inbox.hand_over(1)
         actions, rewards, terminals, cut_off = self.inbox.outcome
         return Moment(
             self.frames_before,
@@ -278,13 +297,15 @@ class Player:
         self.seed, self.log, self.unsettled, self.uncounted = None, [], None, None
 
     def state(self) -> dict[str, Any]:
+        drawn = self.drawn._asdict() if self.drawn else None
         if self.seed is None:
-            return {"seed": None}
+            return {"seed": None, "drawn": drawn}
         self._count()
         self._lead()
         log = torch.from_numpy(np.stack(self.log)) if self.log else torch.zeros((0, self.task.games), dtype=torch.int16)
         return {
             "seed": self.seed,
+            "drawn": drawn,
             "log": log,
             "stack": self.stack,
             "ages": self.ages,
@@ -293,6 +314,7 @@ class Player:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Plays the games up to where they were."""
+        self.drawn = Drawn(**state["drawn"]) if state.get("drawn") else None  # older checkpoints have drawn nothing
         if state["seed"] is None:
             return
         self.begin(state["seed"])
