@@ -33,7 +33,7 @@ from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.paper.settings import Settings
 from reaper.predicting import BESIDE, GAME, GAN_BESIDE, TEST_BESIDE, TEST_BESIDE_GAN, Figure, predicted_hours
-from reaper.tasks.atari import THREADS
+from reaper.tasks.atari import THREADS, emulator_threads
 from reaper.tasks.task import Task, VectorTask
 from reaper.version import VERSION
 from reaper.yardstick import SPELL, WARM_UP, Yardstick, rates_by_threads
@@ -224,7 +224,7 @@ class Bench:
         best = max(self.threads, key=lambda threads: self.threads[threads])
         rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
         self.say(f"bare emulation by number of threads: {rates}")
-        if self.threads[best] > 1.05 * self.threads[cores]:  # less is noise
+        if self.threads[best] > 1.05 * self.threads[emulator_threads()]:  # less is noise
             self.say(f"measured with {THREADS}={best}; set it for a run, too")
             os.environ[THREADS] = str(best)
             self.opened.pop((self.tasks[0].name, 0)).close()

@@ -160,7 +160,10 @@ def test_emulator_threads(monkeypatch):
     with pytest.raises(UserError, match="whole number"):
         emulator_threads()
     monkeypatch.delenv(THREADS)
-    assert emulator_threads() >= 1
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
+    for gpu, threads in ((False, 4), (True, 8)):
+        monkeypatch.setattr("torch.cuda.is_available", lambda gpu=gpu: gpu)
+        assert emulator_threads() == threads
 
 
 def test_items_fit_only_beside_the_rest_of_a_stage():

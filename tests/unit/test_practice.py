@@ -1,5 +1,6 @@
 """Practice: how often is updated, when the best window is kept, where exploration stands."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -76,3 +77,49 @@ def test_scores_are_of_whole_games_and_unclipped():
     assert len(player.take_scores()) == 4
     assert moment.cut_off.all()
     assert not moment.terminals.any()
+
+
+def player_with(drawn: bool) -> tuple[Player, torch.Generator]:
+    player, randomness = Player(ARCADE["shooter"].open(4, 16), 2, 6, "cpu"), torch.Generator().manual_seed(0)
+    player.begin(5)
+    if drawn:
+        player.draw(0.5, randomness)
+    return player, randomness
+
+
+def test_actions_drawn_ahead_are_those_drawn_in_time():
+    taken = []
+    for drawn in (False, True):
+        player, randomness = player_with(drawn)
+        for _ in range(3):
+            player.send(None, 0.5, randomness)
+            player.draw(0.5, randomness)
+            player.draw(0.5, randomness)  # only once
+            player.receive()
+        taken.append(np.stack(player.log))
+    assert (taken[0] == taken[1]).all()
+    assert len(np.unique(taken[0])) > 1
+
+
+def test_actions_drawn_ahead_are_kept_when_the_games_are_left():
+    player, randomness = player_with(drawn=True)
+    state, left = player.state(), randomness.get_state()
+    again, other = player_with(drawn=False)
+    again.restore(state)
+    other.set_state(left)
+    for each, dice in ((player, randomness), (again, other)):
+        each.send(None, 0.5, dice)
+        each.draw(0.5, dice)
+        each.receive()
+        each.rest()
+    assert (player.acted == again.acted).all()
+    assert torch.equal(player.state()["drawn"]["actions"], again.state()["drawn"]["actions"])
+
+
+def test_a_checkpoint_of_before_actions_were_drawn_ahead_is_taken_up():
+    player, _ = player_with(drawn=False)
+    state = player.state()
+    del state["drawn"]
+    again, _ = player_with(drawn=True)
+    again.restore(state)
+    assert again.drawn is None

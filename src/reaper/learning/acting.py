@@ -11,6 +11,7 @@ import torch
 from reaper.errors import UserError
 from reaper.learning.compiling import answer
 from reaper.learning.gate import Gate, new_gate
+from reaper.learning.inbox import OUTCOME, SEEN, Inbox
 from reaper.learning.recording import recorded
 from reaper.paper.settings import PlaySettings
 from reaper.tasks.task import Step, VectorTask
@@ -62,37 +63,6 @@ class Moment(NamedTuple):
     terminals: torch.Tensor  # a lost life ends the return too
     cut_off: torch.Tensor
     keep: torch.Tensor  # false where the step was only a reset
-
-
-class Inbox:
-    """Where a step's arrays arrive: at once what the next actions depend on, later what was done and what came of it.
-    On their way to a GPU they pass through pinned memory, so that nobody waits for a copy; a player waits for the GPU
-    before they are overwritten."""
-
-    def __init__(self, games: int, size: int, device: torch.device) -> None:
-        pinned = device.type == "cuda"
-        seen = torch.zeros(games * (size * size + 1), dtype=torch.uint8, pin_memory=pinned)
-        outcome = torch.zeros((4, games), pin_memory=pinned)  # as one array: every copy costs a call
-        self.host = (seen, outcome)
-        self.there = (seen.to(device), outcome.to(device))  # the same tensors where the device is the CPU
-        shape, end = (games, size, size), games * size * size
-        self._frames, self._resets = seen.numpy()[:end].reshape(shape), seen.numpy()[end:]
-        self._outcome = outcome.numpy()
-        self.frames, self.resets = self.there[0][:end].view(shape), self.there[0][end:]
-        self.outcome = self.there[1]
-
-    def put_seen(self, frames: np.ndarray, only_reset: np.ndarray) -> None:
-        self._frames[...] = frames
-        self._resets[...] = only_reset
-
-    def put_outcome(self, *arrays: np.ndarray) -> None:
-        """Actions, rewards, terminals and cut-offs."""
-        for row, array in zip(self._outcome, arrays, strict=True):
-            row[...] = array
-
-    def hand_over(self, part: int) -> None:
-        if self.there[part] is not self.host[part]:
-            self.there[part].copy_(self.host[part], non_blocking=True)
 
 
 class Player:
@@ -243,7 +213,7 @@ class Player:
 
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
-        self.inbox.hand_over(0)
+        self.inbox.hand_over(SEEN)
         self.frames_before.copy_(self.stack[:, -1])
         self.ages_before.copy_(self.ages)
         self.move_on(self.stack, self.ages, self.inbox.frames, self.inbox.resets)
@@ -280,7 +250,7 @@ class Player:
 
     def moment(self) -> Moment:
         """The step that was settled, as a replay takes it; only tensors, too."""
-        self.inbox.hand_over(1)
+        self.inbox.hand_over(OUTCOME)
         actions, rewards, terminals, cut_off = self.inbox.outcome
         return Moment(
             self.frames_before,

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+import torch
 
 from reaper.errors import UserError
 from reaper.tasks.task import Step, Task, VectorTask
@@ -28,11 +29,14 @@ def _ale() -> Any:
 
 
 def emulator_threads() -> int:
-    """As many as the cores this process may use; the emulator's own default counts those of the whole machine."""
+    """As many as the cores this process may use; the emulator's own default counts those of the whole machine. Twice as
+    many beside a GPU: there nothing else wants the cores, and with one thread for each all wait for the slowest."""
     given = os.environ.get(THREADS, "")
     if given and not (given.isdecimal() and int(given) > 0):
         raise UserError(f"{THREADS} must be a whole number of at least 1, not {given!r}")
-    return int(given) if given else len(os.sched_getaffinity(0))
+    if given:
+        return int(given)
+    return len(os.sched_getaffinity(0)) * (2 if torch.cuda.is_available() else 1)
 
 
 class AtariTask(VectorTask):

@@ -1,0 +1,98 @@
+"""How quickly a short-term DQN learns a game: its mean training scores by observed frames. A check that what makes
+training quicker does not make it worse.
+
+    python benchmarks/learning.py --frames 2000000 --seed 1 --json boxing-1.json
+    python benchmarks/learning.py --frames 2000000 --seed 1 --newest-weights    # on a GPU: deviation 12 left out
+
+Several can run side by side; `REAPER_EMULATOR_THREADS` divides the cores among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import torch
+
+from reaper.engines.local import keep_freed_memory
+from reaper.learning.compiling import tiny_numbers_as_zero, use_quick_arithmetic, worth_compiling
+from reaper.learning.context import Context
+from reaper.learning.practice import Practice
+from reaper.learning.short_term import ShortTerm
+from reaper.study import find_device, find_settings
+from reaper.tasks.sequence import find_sequence
+
+POINTS = 10  # of the curve
+
+
+def learner(task: str, seed: int, device: torch.device) -> ShortTerm:
+    """As a run has it."""
+    sequence = find_sequence(task)
+    _, settings = find_settings(sequence, None, 1.0, {})
+    names, compiles = ("short-term", sequence.names[0]), worth_compiling(settings, device)
+    context = Context(settings, sequence.actions, seed, names, device, compiles=compiles)
+    return ShortTerm(context, sequence.tasks[0])
+
+
+def scores_of(practice: Practice, frames: int) -> list[tuple[int, float]]:
+    """The games that end while it practises, with the observed frames at their ends."""
+    player, replay = practice.player, practice.replay
+    assert player is not None
+    assert replay is not None
+    replay.break_off()
+    player.begin(practice.context.derive_seed("games", 0))
+    ended: list[tuple[int, float]] = []
+    take = player.take_scores
+
+    def noted() -> list[float]:
+        scores = take()
+        ended.extend((practice.observed_frames, score) for score in scores)
+        return scores
+
+    player.take_scores = noted
+    start, told = time.perf_counter(), 0
+    while practice.observed_frames < frames:
+        practice.step()
+        if practice.observed_frames * POINTS // frames > told:
+            told = practice.observed_frames * POINTS // frames
+            rate = practice.observed_frames / (time.perf_counter() - start)
+            recent = [score for frame, score in ended if frame > practice.observed_frames - frames / POINTS]
+            mean = f"{statistics.mean(recent):.1f}" if recent else "no game ended"
+            print(
+                f"{practice.observed_frames:,} frames: {mean} in {len(recent)} games; {rate:,.0f} frames/s", flush=True
+            )
+    practice.settle()
+    return ended
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="ALE/Boxing-v5")
+    parser.add_argument("--frames", type=int, default=2_000_000, help="observed frames")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--newest-weights", action="store_true", help="choose actions by weights that are up to date")
+    parser.add_argument("--json", type=Path, help="a file for [observed frames, score] of every game")
+    words = parser.parse_args()
+    device = torch.device(find_device(words.device))
+    if device.type == "cuda" or not words.task.startswith("ALE/"):
+        torch.set_num_threads(
+            1
+        )  # more would take the emulators' cores for nothing; and small networks have no use for them
+    keep_freed_memory()
+    use_quick_arithmetic(device)
+    if words.newest_weights:
+        Practice._actor = lambda self: self.weights
+    with tiny_numbers_as_zero():
+        found = learner(words.task, words.seed, device)
+        ended = scores_of(found.practice, words.frames)
+        found.close()
+    if words.json:
+        words.json.write_text(json.dumps(ended))
+
+
+if __name__ == "__main__":
+    main()
