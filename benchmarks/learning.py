@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from reaper.engines.local import keep_freed_memory
+from reaper.errors import UserError
 from reaper.learning.compiling import tiny_numbers_as_zero, use_quick_arithmetic, worth_compiling
 from reaper.learning.context import Context
 from reaper.learning.practice import Practice
@@ -77,11 +78,15 @@ def main() -> None:
     parser.add_argument("--newest-weights", action="store_true", help="choose actions by weights that are up to date")
     parser.add_argument("--json", type=Path, help="a file for [observed frames, score] of every game")
     words = parser.parse_args()
-    device = torch.device(find_device(words.device))
+    if words.frames < 1 or (words.json and not words.json.absolute().parent.is_dir()):
+        parser.error("--frames must be at least 1, and the folder of --json must be there")
+    try:
+        device = torch.device(find_device(words.device))
+        find_sequence(words.task)
+    except UserError as error:
+        parser.error(str(error)[:200])
     if device.type == "cuda" or not words.task.startswith("ALE/"):
-        torch.set_num_threads(
-            1
-        )  # more would take the emulators' cores for nothing; and small networks have no use for them
+        torch.set_num_threads(1)  # more would take the emulators' cores, and small networks have no use for them
     keep_freed_memory()
     use_quick_arithmetic(device)
     if words.newest_weights:

@@ -157,15 +157,14 @@ class Bench:
                 self._note(Figure("bare emulation", name, "frames", tuple(bare for _, bare in pairs)))
             shares = tuple(rate / bare for rate, bare in pairs)
             self._note(Figure(what, name, "frames", tuple(rate for rate, _ in pairs), shares))
-        if updates := practice.recordings.get(self._updates_a_step()):
+        if updates := practice.recordings.get(self._updates_a_step()):  # with nothing else running
             rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
             self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
 
     def _repeat(self, practice: Practice, task: Task, seed: int) -> tuple[float, float]:
         """Frames a second of training, and bare. The two sets of games change roles with every repeat."""
         assert practice.player is not None
-        practice.player.task, other = (self._games(task, (seed + turn) % 2) for turn in (0, 1))
-        yardstick = Yardstick(other)
+        practice.player.task, yardstick = self._games(task, seed % 2), Yardstick(self._games(task, (seed + 1) % 2))
         yardstick.begin(seed)
         return self._trained(practice, seed, yardstick.follow), yardstick.rate
 

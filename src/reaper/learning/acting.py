@@ -108,7 +108,6 @@ class Player:
         self._looked = False  # whether they are for the frames on the stack
         self.stream: torch.cuda.Stream | None = None  # None: whichever is current
         self._cleared: torch.cuda.Event | None = None
-        self._taken_in: torch.cuda.Event | None = None
         self._gate: Gate | None = None
         self.seed: int | None = None  # of the games in play
         self.log: list[np.ndarray] = []  # their actions
@@ -117,8 +116,7 @@ class Player:
         """Leaves the learner's stream for one that a GPU serves first. From then on the learner has to say when the
         next step may be looked at (`clear`)."""
         if self.records:
-            self.stream, self._gate = torch.cuda.Stream(priority=-1), new_gate()
-            self._cleared, self._taken_in = torch.cuda.Event(), torch.cuda.Event()
+            self.stream, self._cleared, self._gate = torch.cuda.Stream(priority=-1), torch.cuda.Event(), new_gate()
 
     def clear(self) -> None:
         """The learner has asked for all that it needs of the last step and for what the next look depends on: its
@@ -208,8 +206,6 @@ class Player:
                 self.take_in()
                 if self.records and self._network is not None:  # asked once, so all that is compiled is compiled
                     self._look = recorded(self._take_in_and_choose, stream=self.stream)
-        if self._taken_in:
-            self._taken_in.record(self.stream)
 
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
@@ -223,21 +219,16 @@ class Player:
         assert self._network is not None
         self._best.copy_(best_actions(self.ask, self._network, self.stack), non_blocking=True)
 
-    def settle(self) -> bool:
-        """Gets ready to hand on what was done in the last step and what came of it (`moment`); false if that was done
-        before. The next actions do not depend on it, and scores are counted later still."""
+    def settle(self) -> None:
+        """Gets ready to hand on what was done in the last step and what came of it (`moment`). The next actions do not
+        depend on it, so it may follow their `send`; scores are counted later still."""
         if self.unsettled is None:
-            return False
+            return
         (actions, step), self.unsettled = self.unsettled, None
-        if self._cleared and self._taken_in:
-            self._cleared.synchronize()  # the outcome before this one has left
-            torch.cuda.current_stream().wait_event(self._taken_in)
-        else:
-            self._wait()
+        self._wait()  # for the last look, which came after the outcome before this one had left
         terminals = (step.ended & ~step.cut_off) | step.lost_life
         self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
         self.uncounted = step
-        return True
 
     def _count(self) -> None:
         if self.uncounted is None:

@@ -167,7 +167,9 @@ class Practice:
         if self.unfiled is None:
             return
         (before, now), self.unfiled, self.uncounted = self.unfiled, None, True
-        self.put_in()
+        if self.player and self.replay:
+            self.player.settle()
+            self.put_in(self.replay, self.player)
         self.after_frames(before, now)
         ends_window = crossed(self.best.frames, before, now)
         if crossed(self.look_every, before, now) or ends_window:
@@ -217,11 +219,8 @@ class Practice:
         torch.cuda.current_stream().wait_stream(self.side)
         yield from rest
 
-    def put_in(self) -> None:
-        """Puts the last step into the replay, unless it is there."""
-        player, replay = self.player, self.replay
-        if not (player and replay and player.settle()):
-            return
+    def put_in(self, replay: Replay, player: Player) -> None:
+        """Puts the settled step into the replay."""
 
         def work() -> None:
             replay.add(*player.moment())
