@@ -74,7 +74,7 @@ class Predicting:
         test, share = self.set_up[TEST_BESIDE], min(beside.share or 1.0, 1.0)
         if what.startswith("short"):
             return seams * lost_beside(training / seams, len(known) * test, share)
-        held, quiet = min(seams, MOST_HELD), self.settings.generator.steps / self.rate("GAN")
+        held, quiet = min(seams, MOST_HELD // len(known)), self.settings.generator.steps / self.rate("GAN")
         return lost_beside_and_after(
             training * (seams - held) / seams,
             (seams - held) * len(known) * test,

@@ -12,7 +12,8 @@ from reaper.tasks.atari import THREADS
 from reaper.tasks.task import VectorTask
 
 WARM_UP = 8  # steps before the clock starts
-SPELL = 0.5  # seconds of training before the same is done bare: neighbours on a machine come and go within seconds
+SPELL = 0.1  # seconds of training before the same is done bare: neighbours on a machine come and go within seconds
+IN_TURN = 20  # steps of one number of threads before those of the next
 
 
 class Yardstick:
@@ -45,21 +46,20 @@ class Yardstick:
         return (self.followed - WARM_UP) * self.games.games / self.seconds
 
 
-def bare_rate(games: VectorTask, seed: int, log: list[np.ndarray]) -> float:
-    """Frames a second of emulators that are given these actions and nothing else."""
-    yardstick = Yardstick(games)
-    yardstick.begin(seed)
-    yardstick.follow(log)
-    return yardstick.rate
-
-
 def rates_by_threads(open_games: Callable[[], VectorTask], log: list[np.ndarray]) -> dict[int, float]:
-    """Bare frames a second by the number of emulator threads, from half the cores to twice as many."""
-    cores, rates = len(os.sched_getaffinity(0)), {}
-    for threads in (cores // 2, cores - 1, cores, 2 * cores):
-        os.environ[THREADS] = str(threads)
-        games = open_games()
-        rates[threads] = bare_rate(games, 0, log)
-        games.close()
-    del os.environ[THREADS]
-    return rates
+    """Bare frames a second by the number of emulator threads, from half the cores to twice as many; a few steps of each
+    in turn."""
+    cores, yardsticks = len(os.sched_getaffinity(0)), {}
+    try:
+        for threads in (cores // 2, cores - 1, cores, 2 * cores):
+            os.environ[THREADS] = str(threads)
+            yardsticks[threads] = Yardstick(open_games())
+            yardsticks[threads].begin(0)
+        for end in range(WARM_UP + IN_TURN, len(log) + IN_TURN, IN_TURN):
+            for yardstick in yardsticks.values():
+                yardstick.follow(log[:end])
+        return {threads: yardstick.rate for threads, yardstick in yardsticks.items()}
+    finally:
+        os.environ.pop(THREADS, None)
+        for yardstick in yardsticks.values():
+            yardstick.games.close()

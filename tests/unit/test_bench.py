@@ -14,6 +14,7 @@ from reaper.cli import main
 from reaper.errors import UserError
 from reaper.evaluation import pace_of_whole_games
 from reaper.learning.context import Context
+from reaper.learning.examining import MOST_HELD
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
 from reaper.predicting import (
     BESIDE,
@@ -28,7 +29,7 @@ from reaper.predicting import (
 from reaper.scales import ARCADE, with_overrides
 from reaper.tasks.atari import THREADS, emulator_threads
 from reaper.tasks.sequence import find_sequence, find_task
-from reaper.yardstick import WARM_UP, Yardstick, bare_rate, rates_by_threads
+from reaper.yardstick import IN_TURN, WARM_UP, Yardstick, rates_by_threads
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +115,12 @@ def test_tests_that_are_put_off_cost_what_does_not_fit_into_the_quiet_time():
     rates = [Figure(what, "", unit, (10.0,)) for what, unit in (("long-term training", "frames"), ("GAN", "steps"))]
     predicting = made_of(shares, *rates, **{TEST_BESIDE: 4.0, TEST_BESIDE_GAN: 2.0})
     quiet = predicting.settings.generator.steps / 10.0
-    for known in (["catch"], ["catch"] * 50):
+    for known in (["catch"], ["catch"] * (MOST_HELD // 2)):
         lost = predicting.tests("long-term training", 240, known, "catch")
         assert lost == pytest.approx(max(0.0, 2 * len(known) * 2.0 - quiet))  # both seams are put off
+    known = ["catch"] * MOST_HELD
+    beside = lost_beside_and_after(12.0, MOST_HELD * 4.0, 0.75, 0.5, MOST_HELD * 2.0, quiet)
+    assert predicting.tests("long-term training", 240, known, "catch") == pytest.approx(beside)  # one of two is
 
 
 def test_bare_emulation_plays_what_was_played(monkeypatch):
@@ -125,10 +129,8 @@ def test_bare_emulation_plays_what_was_played(monkeypatch):
     seen = []
     monkeypatch.setattr(games, "send", lambda actions, send=games.send: (seen.append(actions.tolist()), send(actions)))
     log = [torch.randint(6, (4,)).numpy() for _ in range(WARM_UP + 5)]
-    assert bare_rate(games, 3, log) > 0
-    assert seen == [actions.tolist() for actions in log]
     yardstick = Yardstick(games)
-    for seed in (3, 4):  # the same, spell by spell; more than once
+    for seed in (3, 4):  # spell by spell; more than once
         seen.clear()
         yardstick.begin(seed)
         for end in (3, WARM_UP + 2, WARM_UP + 5):
@@ -174,16 +176,19 @@ def test_items_fit_only_beside_the_rest_of_a_stage():
 
 
 def test_threads_are_counted_and_the_environment_left_as_it_was(monkeypatch):
-    seen = []
+    seen, played = [], []
 
     def opened():
-        seen.append(emulator_threads())
-        return find_task("catch").open(2, 16)
+        threads, games = emulator_threads(), find_task("catch").open(2, 16)
+        seen.append(threads)
+        monkeypatch.setattr(games, "send", lambda actions, send=games.send: (played.append(threads), send(actions)))
+        return games
 
     monkeypatch.setenv(THREADS, "1")
     monkeypatch.delenv(THREADS)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
-    rates = rates_by_threads(opened, [np.zeros(2, np.int16)] * (WARM_UP + 3))
+    rates = rates_by_threads(opened, [np.zeros(2, np.int16)] * (WARM_UP + IN_TURN + 3))
     assert list(rates) == seen == [2, 3, 4, 8]
+    assert played == [n for steps in (WARM_UP + IN_TURN, 3) for n in seen for _ in range(steps)]  # in turn
     assert all(rate > 0 for rate in rates.values())
     assert THREADS not in os.environ

@@ -261,6 +261,16 @@ def test_tests_are_put_off_where_a_quiet_time_is_to_come(slow):
         assert [row["observed_frames"] for row in examiner.finish()] == list(range(1, MOST_HELD + 2))
 
 
+def test_the_more_tasks_are_known_the_fewer_seams_are_put_off(slow):
+    beside = Beside(context(), context().q_network())
+    beside.hold()
+    for seam in range(MOST_HELD // 2):
+        beside.examine([CATCH, DODGE], seam + 1)
+    assert beside.process is None
+    beside.examine([CATCH, DODGE], MOST_HELD // 2 + 1)
+    assert [exam.observed_frames for exam in beside.process.exams] == [1]
+
+
 def test_tests_that_are_put_off_fall_behind_only_so_far(slow):
     beside = Beside(context(), context().q_network())
     beside.hold()

@@ -8,6 +8,7 @@ rounding is done by.
 
 from __future__ import annotations
 
+import itertools
 import os
 from abc import ABC, abstractmethod
 from collections import deque
@@ -31,9 +32,9 @@ TESTS, AT_ONCE = "REAPER_TESTS", "at-once"  # environment variable: training wai
 Row = dict[str, Any]  # one test: task, observed frames, scores
 # Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size.
 MOST_PENDING = 8
-# Seams more whose tests are not even begun where a quiet time is to come: what plays beside training takes cores from
-# it, but while a generator is trained all cores are free.
-MOST_HELD = 16
+# Tests more that are not even begun where a quiet time is to come: what plays beside training takes cores from it, but
+# while a generator is trained all cores are free. That is time enough for so many; a stage would wait for more.
+MOST_HELD = 36
 SECONDS_BETWEEN_LOOKS = 0.2  # at a wish to stop, while waiting
 PATIENCE = 3.0  # seconds of waiting, after which a process that hardly gets a core is taken for starved
 STARVED = 0.5  # of a core: where others take all of them, a patient process would hardly get anywhere
@@ -148,7 +149,8 @@ class Beside(Examiner):
     def __init__(self, context: Context, network: torch.nn.Module) -> None:
         super().__init__(context, network)
         self.pending: deque[Exam] = deque()  # the oldest first
-        self.handed, self.most_held = 0, 0  # how many of them the process has; how many more it need not have yet
+        self.handed = 0  # how many of them the process has
+        self.most_held = 0  # how many tests it need not have yet
         self.process: ExaminerProcess | None = None
         self.here = False  # the process does not know the tasks, so they are played between seams after all
         self.waited, self.worked = 0.0, 0.0  # seconds of waiting for the next row; what the process had worked before
@@ -173,10 +175,13 @@ class Beside(Examiner):
         self._hand_on()
 
     def _hand_on(self) -> None:
-        while not self.here and len(self.pending) - self.handed > self.most_held:
+        while not self.here and self._held() > self.most_held:
             self.process = self.process or ExaminerProcess(self.context)
             self.process.hand_in(self.pending[self.handed])
             self.handed += 1
+
+    def _held(self) -> int:
+        return sum(len(exam.tasks) for exam in itertools.islice(self.pending, self.handed, None))
 
     def collect(self, seconds: float = 0.0) -> None:
         """And if nothing has arrived, waits so long at most until something has."""
@@ -210,7 +215,7 @@ class Beside(Examiner):
         self.note(row)
 
     def keep_up(self) -> None:
-        while len(self.pending) > (0 if self.here else self.most_held + MOST_PENDING):
+        while self.pending if self.here else self.handed > MOST_PENDING:
             self._wait()
 
     def finish(self) -> list[Row]:
