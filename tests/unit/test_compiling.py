@@ -13,6 +13,7 @@ import torch
 
 from reaper import stages
 from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.learning import short_term, update
 from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import can_compile, compiled, tiny_numbers_as_zero, unchecked, worth_compiling
 from reaper.learning.context import Context, kept_weights
@@ -48,6 +49,13 @@ CONSOLIDATION = {
     "evaluation.every": 1000,
     "optimiser.learning-rate": 0.05,
 }
+
+
+@pytest.fixture(autouse=True)
+def full_numbers(monkeypatch):
+    """Also on a CPU where compiled updates round theirs (test_rounding.py)."""
+    for module in (update, short_term):
+        monkeypatch.setattr(module, "quick_rounding", lambda device: None)
 
 
 def weights_after(compiles):

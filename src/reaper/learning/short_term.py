@@ -10,7 +10,7 @@ import torch
 from reaper.checkpoints import Parts
 from reaper.equations import dqn_loss, dqn_target
 from reaper.learning.acting import Player, exploration
-from reaper.learning.compiling import answer
+from reaper.learning.compiling import answer, quick_rounding
 from reaper.learning.context import Context, kept_weights
 from reaper.learning.examining import Row
 from reaper.learning.optimiser import FlatWeights, agent_optimiser
@@ -41,6 +41,9 @@ class QLearning:
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
         self.answer_of = context.faster(answer)
+        # As in updates; but a GPU has time enough for the full numbers.
+        rounds = context.compiles and context.device.type == "cpu"
+        self.rounding = quick_rounding(context.device) if rounds else None
         self.batches = Batches(self.draw, self.settings.play.batch_size, context.stream("batches"))
         self.parts = Parts(batches=self.batches, target=self.target_weights)
 
@@ -48,7 +51,7 @@ class QLearning:
     def draw(self, count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
         """States, actions and what the target network says they are worth."""
         drawn = self.replay.sample(count, randomness)
-        next_values = self.answer_of(self.target, drawn.next_states)
+        next_values = self.answer_of(self.target, drawn.next_states, self.rounding)
         targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
         return drawn.states, drawn.actions, targets
 

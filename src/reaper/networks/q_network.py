@@ -52,12 +52,12 @@ class QNetwork(nn.Module):
         self.values = nn.Linear(hidden * width, actions)
         # Large frames are quickest channels-last: the first layer's backward pass takes a quarter of the time on a CPU.
         self.layout = torch.contiguous_format if frame_size < SMALL else torch.channels_last
-        self.folds: bool | None = None  # whether frames are folded; None: on a GPU
+        self.folds: bool | None = None  # whether frames are folded; None: on a GPU, or where maps are rounded
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
 
     def forward(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
         pixels = states.to(self.values.weight.dtype, memory_format=self.layout).div(255.0)
-        if pixels.is_cuda if self.folds is None else self.folds:
+        if (pixels.is_cuda or rounding is not None) if self.folds is None else self.folds:
             return self.folded(pixels, rounding)
         return self.values(torch.relu(self.hidden(self.features(pixels))))
 
