@@ -3,14 +3,17 @@
 import pytest
 import torch
 
-from reaper.learning import short_term, update
+from reaper.learning import adversarial, short_term, update
+from reaper.learning.adversarial import AdversarialTraining
 from reaper.learning.compiling import can_compile, quick_rounding
 from reaper.learning.context import Context
 from reaper.learning.short_term import QLearning, ShortTerm
+from reaper.memory.items import Items
 from reaper.scales import PAPER, with_overrides
 from reaper.tasks.sequence import find_task
 
 CPU = torch.device("cpu")
+rounds_here = pytest.mark.skipif(quick_rounding(CPU) is None, reason="this processor is no quicker with bf16")
 FEW = {"play.games": 8, "play.replay-frames": 1600, "play.replay-start": 160, "optimiser.learning-rate": 0.01}
 
 
@@ -39,8 +42,14 @@ def learner(compiles):
     return ShortTerm(context, find_task("ALE/Boxing-v5"))
 
 
-def test_only_compiled_learning_rounds(monkeypatch):
-    for module in (update, short_term):
+def adversaries(compiles):
+    context = Context(with_overrides(PAPER, {"generator.batch-size": 16}), 18, 0, ("gan",), CPU, compiles=compiles)
+    states = torch.randint(0, 256, (16, 4, 84, 84), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return AdversarialTraining(context, Items(states), Items(states.flip(0)), 2)
+
+
+def test_only_runs_that_are_worth_compiling_round(monkeypatch):
+    for module in (update, short_term, adversarial):
         monkeypatch.setattr(module, "quick_rounding", lambda device: torch.bfloat16)
     for compiles in (False, True):
         found = learner(compiles)
@@ -48,10 +57,13 @@ def test_only_compiled_learning_rounds(monkeypatch):
         q_learning = QLearning(found.context, found.network, found.practice.weights, found.replay)
         expected = torch.bfloat16 if compiles else None
         assert (found.practice.update.rounding, q_learning.rounding) == (expected, expected)
+        training = adversaries(compiles)
+        assert (training.update_d.rounding, training.update_g.rounding) == (expected, expected)
+        assert training.pair.rounding["rounding"] == expected
 
 
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-@pytest.mark.skipif(quick_rounding(CPU) is None, reason="this processor is no quicker with rounded numbers")
+@rounds_here
 def test_rounded_updates_go_the_same_way_but_for_rounding():
     """The same games, the same batch: the target network's answers, and one update."""
     targets, steps = [], []
@@ -70,3 +82,17 @@ def test_rounded_updates_go_the_same_way_but_for_rounding():
     exact, rounded = steps
     assert exact.abs().max() > 1e-4
     assert (exact - rounded).norm() < 0.01 * exact.norm()
+
+
+@rounds_here
+def test_rounded_adversaries_go_the_same_way_but_for_rounding():
+    """The same batches; Adam's mean is the gradient itself, its first decay being zero."""
+    plain, rounded = adversaries(False), adversaries(True)
+    for training in (plain, rounded):
+        training.begin()
+        training.both()
+    assert not torch.equal(plain.losses, rounded.losses)
+    torch.testing.assert_close(plain.losses, rounded.losses, rtol=1e-2, atol=1e-3)
+    for one, other in ((plain.update_d, rounded.update_d), (plain.update_g, rounded.update_g)):
+        exact, found = one.optimiser.mean, other.optimiser.mean
+        assert (exact - found).norm() < 0.06 * exact.norm()

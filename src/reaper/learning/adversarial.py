@@ -92,14 +92,17 @@ class AdversarialTraining:
 
     def __init__(self, context: Context, new_states: StateSource, pseudo_items: Items | None, tasks: int) -> None:
         self.context, settings = context, context.settings.generator
-        # On a CPU the arithmetic of convolutions is all there is to it, and no compiler makes that less.
-        compiles = context.compiles and context.device.type == "cuda" and settings.steps >= WORTH_IT
-        rounding = quick_rounding(context.device) if compiles else None
+        # On a CPU the arithmetic of convolutions is all there is to it: no compiler makes that less, but rounding does.
+        on_cpu = context.device.type == "cpu"
+        compiles = context.compiles and not on_cpu and settings.steps >= WORTH_IT
+        rounds = compiles or (context.compiles and on_cpu)
+        rounding = quick_rounding(context.device) if rounds else None
         self.pair = pair = Adversaries(context, new_states, pseudo_items, tasks, rounding)
         d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (adversarial_optimiser(settings, weights) for weights in (d_weights, g_weights))
-        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, compiles=compiles, small=False)
-        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, compiles=compiles, small=False)
+        how = {"compiles": compiles, "small": False, "rounds": rounds}
+        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, **how)
+        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, **how)
         self.losses = torch.zeros(2, device=context.device)  # the last ones
         self.step = self.both
         self.pairs_done = 0

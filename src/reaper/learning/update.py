@@ -7,6 +7,7 @@ many times over in a CUDA graph.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,10 +57,11 @@ class Update:
         largest_norm: float | None = None,
         compiles: bool = False,
         small: bool = True,
+        rounds: bool = False,  # also if it is not compiled
     ) -> None:
         self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
         device = weights.values.device
-        self.rounding = quick_rounding(device) if compiles else None
+        self.rounding = quick_rounding(device) if compiles or rounds else None
         # A GPU is quickest on one long vector; on a CPU, joining the gradients takes half as long as the step itself.
         self.places = optimiser.places() if compiles and device.type == "cpu" else None
         self.run = self.step_by_step
@@ -73,7 +75,8 @@ class Update:
     def step_by_step(self, *batch: Any) -> torch.Tensor:
         weights = self.weights
         weights.gradients.zero_()
-        loss = self.loss(weights.network, weights.parameters, *batch)
+        answer = functools.partial(weights.network, rounding=self.rounding) if self.rounding else weights.network
+        loss = self.loss(answer, weights.parameters, *batch)
         loss.backward(inputs=weights.parameters)  # and of no other network that the loss goes through
         with torch.no_grad():
             self.descend([weights.gradients])

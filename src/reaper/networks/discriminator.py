@@ -46,7 +46,7 @@ class Discriminator(nn.Module):
 
     def forward(self, states: torch.Tensor, rounding: torch.dtype | None = None, slopes: bool = False) -> torch.Tensor:
         """With `slopes`, not the scores but their derivatives with respect to the states, each by its own score."""
-        if states.is_cuda and self.folds:
+        if self.folds and (states.is_cuda or rounding is not None):
             return self.folded_slopes(states, rounding) if slopes else self.folded(states, rounding)
         if slopes:
             return score_slopes(self.layers, states)

@@ -75,7 +75,8 @@ class Generator(nn.Module):
         self.folds = frame_size >= SMALL
 
     def forward(self, latents: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
-        return self.folded(latents, rounding) if latents.is_cuda and self.folds else self.layers(latents)
+        folds = self.folds and (latents.is_cuda or rounding is not None)
+        return self.folded(latents, rounding) if folds else self.layers(latents)
 
     def folded(self, latents: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
         """The same on folded frames; maps and kernels rounded, batch statistics and what comes out not."""
