@@ -62,8 +62,8 @@ def tiny_numbers_as_zero() -> Iterator[None]:
 
 
 def quick_rounding(device: torch.device) -> torch.dtype | None:
-    """What a compiled update rounds the maps and kernels of its networks to, if anything. Weights, sums of gradients
-    and the optimiser stay in single precision."""
+    """What runs that are worth compiling round the maps and kernels of their networks to in updates, if anything.
+    Weights and the optimiser stay in single precision, and so do sums."""
     quick = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bf16()
     return torch.bfloat16 if quick else None
 
