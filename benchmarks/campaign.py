@@ -25,16 +25,16 @@ from campaign_files import COLLECTED, DESCRIPTION, LOST, PIECE, hand_over, joine
 from campaign_plan import Pace, Slice, bytes_of, in_order, to_bring_back, to_carry
 from rich.console import Console
 
-from reaper.display import showing
+from reaper.cli.display import showing
 from reaper.engines.local import run_stages
-from reaper.engines.stopping import listening
+from reaper.engines.signals import listening
 from reaper.errors import ReaperError, Stopped, UserError
-from reaper.files import read_sealed, write_sealed
-from reaper.pack import import_pack
 from reaper.progress import Event
-from reaper.stages import Stage
-from reaper.store import Store
-from reaper.study import Plan, plan
+from reaper.storage.files import read_sealed, write_sealed
+from reaper.storage.pack import import_pack
+from reaper.storage.store import Store
+from reaper.study.plan import Plan, plan
+from reaper.study.stages import Stage
 
 ROOM = 4 * PIECE  # of 64 MiB; the rest is for the description, a log and what else a slice may want to leave
 
@@ -231,8 +231,8 @@ ALONE = {"send": send, "unpack": unpack, "collect": collect, "receive": receive,
 
 
 def main(words: list[str] | None = None) -> int:
-    from reaper.arguments import Parser
-    from reaper.cli import take_overrides
+    from reaper.cli.main import take_overrides
+    from reaper.cli.parser import Parser
 
     try:
         rest, overrides = take_overrides(sys.argv[1:] if words is None else words, ("begin",), Parser("campaign"))

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from reaper.errors import UserError
-from reaper.files import read_sealed
-from reaper.sealed_zip import Pack
-from reaper.store import Store
-from reaper.study import Plan, plan
-from reaper.thinning import export_stages
+from reaper.storage.files import read_sealed
+from reaper.storage.pack_file import Pack
+from reaper.storage.store import Store
+from reaper.storage.thinning import export_stages
+from reaper.study.plan import Plan, plan
 
 PIECE = 15 << 20  # bytes; a file may have 16 MiB
 DESCRIPTION = "campaign.json"

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reaper.chains import Chain
-from reaper.files import canonical
+from reaper.config.presets import as_dict, from_dict
+from reaper.config.settings import Settings
 from reaper.memory.long_term import tensor_bytes
 from reaper.networks.q_network import QNetwork
-from reaper.paper.settings import Settings
 from reaper.retention import RETENTIONS, PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
-from reaper.scales import as_dict, from_dict
-from reaper.stages import Stage
-from reaper.store import Store
+from reaper.storage.files import canonical
+from reaper.storage.store import Store
+from reaper.study.chains import Chain
+from reaper.study.stages import Stage
 
 LOST = 1.2  # times longer than it had, a stage that was not finished is thought to take
 DOCUMENTS = 64 << 10  # bytes, generously: manifest, rows, curves

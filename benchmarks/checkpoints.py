@@ -18,12 +18,12 @@ from pathlib import Path
 
 import torch
 
-from reaper.checkpoints import Interval, Keeper, Shelf
+from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
+from reaper.config.presets import PAPER
+from reaper.context import Context
 from reaper.engines.local import keep_freed_memory
-from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
-from reaper.learning.context import Context
 from reaper.learning.short_term import ShortTerm
-from reaper.scales import PAPER
+from reaper.storage.checkpoints import Interval, Keeper, Shelf
 from reaper.tasks.sequence import find_task
 
 DEFAULT = Interval().seconds or 0.0

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import torch
 
+from reaper.compute.compilation import tiny_numbers_as_zero, use_quick_arithmetic, worth_compiling
+from reaper.context import Context
 from reaper.engines.local import keep_freed_memory
 from reaper.errors import UserError
-from reaper.learning.compiling import tiny_numbers_as_zero, use_quick_arithmetic, worth_compiling
-from reaper.learning.context import Context
-from reaper.learning.practice import Practice
 from reaper.learning.short_term import ShortTerm
-from reaper.study import find_device, find_settings
+from reaper.learning.trainer import Practice
+from reaper.study.plan import find_device, find_settings
 from reaper.tasks.sequence import find_sequence
 
 POINTS = 10  # of the curve

@@ -19,11 +19,11 @@ import torch
 
 from reaper.agent import Agent, choose_memory, load
 from reaper.errors import ReaperError, UserError
-from reaper.evaluation import evaluate
-from reaper.files import sha256, write_sealed, write_whole
-from reaper.pack import export_weights
-from reaper.results import RunResult, read_results
-from reaper.store import Store
+from reaper.learning.evaluation.episodes import evaluate
+from reaper.results.runs import RunResult, read_results
+from reaper.storage.files import sha256, write_sealed, write_whole
+from reaper.storage.pack import export_weights
+from reaper.storage.store import Store
 from reaper.tasks.sequence import find_task
 from reaper.version import VERSION
 

@@ -123,11 +123,11 @@ def reaper_rate(frames: int, device_name: str) -> float:
     """Our short-term learning with the paper's settings (64 games at once), once learning has started."""
     import torch
 
+    from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
+    from reaper.config.presets import PAPER, with_overrides
+    from reaper.context import Context
     from reaper.engines.local import keep_freed_memory
-    from reaper.learning.compiling import use_quick_arithmetic, worth_compiling
-    from reaper.learning.context import Context
     from reaper.learning.short_term import ShortTerm
-    from reaper.scales import PAPER, with_overrides
     from reaper.tasks.sequence import find_task
 
     keep_freed_memory()

@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from reaper import study
 from reaper.engines.local import Listener
+from reaper.monitoring.heartbeat import Pulses
+from reaper.monitoring.listeners import attending
 from reaper.progress import Event
-from reaper.stages import Stage
-from reaper.store import Store
-from reaper.watching.attending import attending
-from reaper.watching.pulses import Pulses
+from reaper.storage.store import Store
+from reaper.study import plan as study
+from reaper.study.stages import Stage
 
 
 class InTurn:

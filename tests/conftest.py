@@ -6,9 +6,9 @@ import signal
 import pytest
 import torch
 
-from reaper.checkpoints import Shelf
 from reaper.errors import Stopped
-from reaper.study import carry_out, plan
+from reaper.storage.checkpoints import Shelf
+from reaper.study.plan import carry_out, plan
 
 torch.set_num_threads(1)
 

@@ -1,6 +1,6 @@
 """Reading back what was drawn for TensorBoard."""
 
-from reaper.watching.event_files import PATTERN, read_events
+from reaper.monitoring.event_files import PATTERN, read_events
 
 
 def read_curves(out):

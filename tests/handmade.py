@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from reaper import scales
-from reaper.chains import Chain, build_chain
-from reaper.conditions import CONDITIONS
-from reaper.stages import Stage
-from reaper.store import Store
+from reaper.config import presets as scales
+from reaper.storage.store import Store
+from reaper.study.chains import Chain, build_chain
+from reaper.study.conditions import CONDITIONS
+from reaper.study.stages import Stage
 from reaper.tasks.sequence import Sequence as TaskSequence
 from reaper.tasks.sequence import find_sequence
 from reaper.tasks.task import Task

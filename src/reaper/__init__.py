@@ -16,12 +16,12 @@ from typing import Any
 from rich.console import Console
 
 from reaper.agent import Agent, load
-from reaper.conditions import CONDITIONS, Condition, register_condition
-from reaper.display import showing
+from reaper.cli.display import showing
 from reaper.errors import UserError
-from reaper.results import RunResult, read_results
+from reaper.results.runs import RunResult, read_results
 from reaper.retention import Recall, Remembered, Retention, register_retention
-from reaper.study import carry_out, plan
+from reaper.study.conditions import CONDITIONS, Condition, register_condition
+from reaper.study.plan import carry_out, plan
 from reaper.tasks.sequence import register_task
 from reaper.tasks.task import Step, Task, VectorTask
 from reaper.version import VERSION as __version__

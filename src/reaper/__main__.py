@@ -2,7 +2,7 @@
 
 import sys
 
-from reaper.cli import main
+from reaper.cli.main import main
 
 if __name__ == "__main__":  # not where worker processes import it anew
     sys.exit(main())

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from reaper.config.presets import as_dict, check, from_dict
+from reaper.config.settings import Settings
+from reaper.context import Context
 from reaper.errors import UserError
-from reaper.files import MANIFEST, Folder
-from reaper.learning.acting import Player
-from reaper.learning.context import Context
+from reaper.learning.actor import Player
 from reaper.memory.long_term import LongTermMemory
-from reaper.memory.portable import INHERITED, KIND, PortableMemory, read_memory
-from reaper.paper.settings import Settings
-from reaper.scales import as_dict, check, from_dict
-from reaper.sealed_zip import Pack
-from reaper.store import Artefact, Store
+from reaper.storage.files import MANIFEST, Folder
+from reaper.storage.memory import INHERITED, KIND, PortableMemory, read_memory
+from reaper.storage.pack_file import Pack
+from reaper.storage.store import Artefact, Store
 from reaper.tasks.sequence import find_task, match_task, open_show
 from reaper.tasks.task import VectorTask
 from reaper.zoo import locate

@@ -7,23 +7,23 @@ import pytest
 import torch
 from conftest import TINY
 
-from reaper.checkpoints import Parts, flatten, unflatten
-from reaper.conditions import CONDITIONS, KNOWLEDGE
+from reaper.compute.cuda_graph import copied, recorded
+from reaper.compute.optimiser import FlatWeights, agent_optimiser
+from reaper.compute.stream_gate import new_gate
+from reaper.config.presets import ARCADE, PAPER, with_overrides
+from reaper.context import Context, kept_weights
 from reaper.equations import dqn_loss
-from reaper.evaluation import evaluate
+from reaper.generators.gan.training import AdversarialTraining
 from reaper.learning import adversarial, update
-from reaper.learning.acting import Player
-from reaper.learning.adversarial import AdversarialTraining
-from reaper.learning.context import Context, kept_weights
-from reaper.learning.gate import new_gate
+from reaper.learning.actor import Player
+from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.long_term import Consolidation
-from reaper.learning.optimiser import FlatWeights, agent_optimiser
-from reaper.learning.practice import Practice
-from reaper.learning.recording import copied, recorded
 from reaper.learning.short_term import ShortTerm
+from reaper.learning.trainer import Practice
 from reaper.memory import items
 from reaper.memory.items import Items
-from reaper.scales import ARCADE, PAPER, with_overrides
+from reaper.storage.checkpoints import Parts, flatten, unflatten
+from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.tasks.sequence import find_task
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

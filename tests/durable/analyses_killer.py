@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import TINY  # sets one thread
 
-from reaper.checkpoints import Shelf
-from reaper.experiments import plan_experiment
-from reaper.study import carry_out
+from reaper.storage.checkpoints import Shelf
+from reaper.study.experiments import plan_experiment
+from reaper.study.plan import carry_out
 
 SHORT = {**TINY, "short-term.observed-frames": 160, "evaluation.every": 200, "ewc.fisher-batches": 4}
 KINDS = ("student", "fisher")  # an overlap takes no time that could be lost

@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import TINY  # sets one thread
 
-import reaper.work
-from reaper.study import carry_out, plan
-from reaper.watching import event_files, images
+import reaper.study.stage_run
+from reaper.monitoring import event_files, images
+from reaper.study.plan import carry_out, plan
 
 event_files.new_event(0, [event_files.scalar("", 0.0)])  # imports what draws curves
 images.as_png(images.Image.new("L", (1, 1)))
@@ -93,7 +93,7 @@ def main():
     assert attempt(conditions, out / "whole", 600) is None
     longest = 2 * (time.monotonic() - started) / 25  # so that the kills are spread over a whole run
     if how == "beside":
-        reaper.work.worth_a_process = lambda settings, device: True
+        reaper.study.stage_run.worth_a_process = lambda settings, device: True
         longest = 6.0  # some kills come before the process is there, some after it has told something
     hit, resumed, runs = [], 0, 0
     while len(hit) < kills:

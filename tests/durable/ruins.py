@@ -3,7 +3,7 @@
 import random
 import shutil
 
-from reaper.cli import main
+from reaper.cli.main import main
 
 
 def contents(folder):

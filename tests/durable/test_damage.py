@@ -7,9 +7,9 @@ import pytest
 from conftest import run_tiny, run_words
 from ruins import DAMAGES, command, contents, flipped, refused, results, seeded
 
-from reaper.cli import main
-from reaper.store import STAGE_LISTS, Store
-from reaper.verify import verify
+from reaper.cli.main import main
+from reaper.storage.store import STAGE_LISTS, Store
+from reaper.storage.verify import verify
 
 READ_BY_REPORT = ("manifest.json", "made.json", "memory.json")
 

@@ -13,7 +13,7 @@ from conftest import TINY, run_tiny, run_words
 from ruins import command, contents, refused, results
 
 from reaper.errors import StorageFailed
-from reaper.study import carry_out, plan
+from reaper.study.plan import carry_out, plan
 
 WORDS = {"tasks": "catch", "every": "60"}
 
@@ -145,7 +145,7 @@ def disk(tmp_path, monkeypatch):
     folder.mkdir()
     if not mount("-t", "tmpfs", "-o", "size=16k", "reaper-test", str(folder)):
         pytest.skip("this process may not mount a disk")
-    monkeypatch.setattr("reaper.preflight.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 10**12))
+    monkeypatch.setattr("reaper.study.preflight.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 10**12))
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 

@@ -16,10 +16,10 @@ from safetensors.torch import load_file, save_file
 
 import reaper
 from reaper.errors import ReaperError, UserError
-from reaper.files import read_sealed, sealed, sha256
-from reaper.pack import export_run, import_pack
-from reaper.sealed_zip import INDEX, LARGEST_INDEX
-from reaper.store import Store, digest_of
+from reaper.storage.files import read_sealed, sealed, sha256
+from reaper.storage.pack import export_run, import_pack
+from reaper.storage.pack_file import INDEX, LARGEST_INDEX
+from reaper.storage.store import Store, digest_of
 
 
 class Payload:

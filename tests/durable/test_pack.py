@@ -11,14 +11,14 @@ from conftest import run_tiny, run_words
 from ruins import command, contents, flipped, refused, results, seeded
 
 import reaper
-from reaper.chains import build_chain
-from reaper.cli import main
-from reaper.learning.context import Context, kept_weights
-from reaper.pack import export_run, import_pack
-from reaper.scales import PAPER, as_dict
-from reaper.store import Store
+from reaper.cli.main import main
+from reaper.config.presets import PAPER, as_dict
+from reaper.context import Context, kept_weights
+from reaper.storage.pack import export_run, import_pack
+from reaper.storage.store import Store
+from reaper.storage.verify import verify
+from reaper.study.chains import build_chain
 from reaper.tasks.sequence import Sequence, find_sequence
-from reaper.verify import verify
 
 
 def test_a_run_is_moved_whole(two_seeds, tmp_path):
@@ -64,7 +64,7 @@ def test_a_pack_is_merged_into_a_run_with_the_same_settings(two_seeds, tmp_path,
 
 def reseal(manifest, path):
     """Makes a manifest say of a file what the file now is."""
-    from reaper.files import read_sealed, sealed, sha256
+    from reaper.storage.files import read_sealed, sealed, sha256
 
     about = read_sealed(manifest)
     about["files"][path.name] = {"sha256": sha256(path), "bytes": path.stat().st_size}
@@ -187,7 +187,7 @@ def test_what_half_precision_cannot_hold_is_refused(two_seeds, tmp_path, capfd, 
 
 def test_fisher_matrices_stay_in_full_precision():
     from reaper.memory.long_term import LongTermMemory
-    from reaper.memory.portable import halved
+    from reaper.storage.memory import halved
 
     one = torch.full((2,), 1e-9)
     memory = LongTermMemory({"w": one}, ("catch",), {"fisher.w": one, "generator.w": one, "items.0": one.byte()})

@@ -7,11 +7,11 @@ import pytest
 from conftest import TINY, run_tiny
 from curves import read_curves
 
-from reaper.cli import main
-from reaper.conditions import MAIN
+from reaper.cli.main import main
 from reaper.errors import Diverged, Stopped, UserError
-from reaper.store import Store
-from reaper.study import carry_out, plan
+from reaper.storage.store import Store
+from reaper.study.conditions import MAIN
+from reaper.study.plan import carry_out, plan
 
 # Long enough for a node to be killed in the middle of a stage that has left checkpoints.
 LONGER = {"short-term.observed-frames": 960, "long-term.observed-frames": 480}
@@ -129,7 +129,7 @@ def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkey
         MAIN, tasks, (0, 1), long_enough_to_be_stopped, engine="ray", address=cluster.address, store="fetch"
     )
     listen, out = Events(), tmp_path / "ray"
-    monkeypatch.setattr("reaper.engines.stopping.Stop.__call__", lambda stop: listen.in_the_middle_of("short-term"))
+    monkeypatch.setattr("reaper.engines.signals.Stop.__call__", lambda stop: listen.in_the_middle_of("short-term"))
     with pytest.raises(Stopped):
         carry_out(study, out, listen)
     monkeypatch.undo()
@@ -192,9 +192,9 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path, capfd):
 
 def test_a_worker_that_does_not_see_the_store_says_so(tmp_path):
     pytest.importorskip("ray")
-    from reaper.checkpoints import Interval
     from reaper.engines.ray_worker import Order, _open_shared
-    from reaper.stages import Stage
+    from reaper.storage.checkpoints import Interval
+    from reaper.study.stages import Stage
 
     for name, header in (("nowhere", {}), ("other", {"settings": "others"})):
         if header:

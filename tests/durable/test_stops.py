@@ -13,20 +13,20 @@ import torch
 from conftest import TINY, run_tiny
 from curves import read_curves
 
-from reaper.checkpoints import Interval, Keeper, Shelf
-from reaper.engines.stopping import Stop
+from reaper.engines.signals import Stop
 from reaper.errors import Diverged, Stopped, StorageFailed, UserError
-from reaper.learning.practice import BestWindow
+from reaper.learning.trainer import BestWindow
 from reaper.retention import Nothing, OnlineEWC
-from reaper.store import Store
-from reaper.study import carry_out, plan
+from reaper.storage.checkpoints import Interval, Keeper, Shelf
+from reaper.storage.store import Store
+from reaper.study.plan import carry_out, plan
 
 LONG = {"short-term.observed-frames": "200000", "evaluation.every": "200000"}
 
 
 def start(out, workers, overrides=(), extra=()):
     settings = {**TINY, **dict(overrides)}
-    words = [sys.executable, "-m", "reaper.cli", "run", "no-reh", "--tasks", "catch,dodge", "--out", str(out)]
+    words = [sys.executable, "-m", "reaper.cli.main", "run", "no-reh", "--tasks", "catch,dodge", "--out", str(out)]
     words += [
         "--workers",
         str(workers),
@@ -142,7 +142,7 @@ def test_a_keeper_asked_to_stop_saves_first(tmp_path):
 
 
 def _weights():
-    from reaper.learning.optimiser import FlatWeights
+    from reaper.compute.optimiser import FlatWeights
 
     return FlatWeights(torch.nn.Linear(2, 1))
 

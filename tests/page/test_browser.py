@@ -13,10 +13,10 @@ import pytest
 from browser import find_browser, look_at
 from handmade import FORGETS, KEEPS, atari_sequence, make_store
 
-from reaper.conditions import MAIN
 from reaper.report import films, illustrations, theme, videos
 from reaper.report.page import write_report
-from reaper.store import Store
+from reaper.storage.store import Store
+from reaper.study.conditions import MAIN
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome, and none is installed")
 WIDTHS = (1280, 400)

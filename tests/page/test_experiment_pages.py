@@ -9,10 +9,10 @@ import pytest
 from browser import find_browser, look_at
 from conftest import TINY
 
-from reaper.experiments import EXPERIMENTS, plan_experiment
 from reaper.report import illustrations, theme
 from reaper.report.page import write_report
-from reaper.study import carry_out
+from reaper.study.experiments import EXPERIMENTS, plan_experiment
+from reaper.study.plan import carry_out
 
 pytestmark = [
     pytest.mark.long,

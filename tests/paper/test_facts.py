@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from reaper.chains import build_chain
-from reaper.conditions import CONDITIONS, MAIN
-from reaper.networks.discriminator import Discriminator
-from reaper.networks.generator import Generator
+from reaper.config.presets import ARCADE, PAPER, VARIANTS, at_fraction
+from reaper.generators.gan.discriminator import Discriminator
+from reaper.generators.gan.generator import Generator
 from reaper.networks.q_network import QNetwork
-from reaper.preflight import memory_bytes
 from reaper.retention import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
-from reaper.scales import ARCADE, PAPER, VARIANTS, at_fraction
+from reaper.study.chains import build_chain
+from reaper.study.conditions import CONDITIONS, MAIN
+from reaper.study.preflight import memory_bytes
 from reaper.tasks.sequence import ATARI_3, Sequence
 from reaper.tasks.task import Task
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reaper.conditions import MAIN
 from reaper.paper import results
+from reaper.study.conditions import MAIN
 
 
 def test_the_quoted_ratios_follow_from_the_table():

@@ -5,7 +5,7 @@ import pytest
 
 import reaper
 from reaper.errors import UserError
-from reaper.store import Store
+from reaper.storage.store import Store
 
 
 def test_predict_takes_one_state_or_many(tiny_run):

@@ -7,11 +7,11 @@ import pytest
 from conftest import run_tiny
 
 import reaper
-from reaper.conditions import CONDITIONS
 from reaper.errors import UserError
 from reaper.plugins import Registry
-from reaper.results import read_results
+from reaper.results.runs import read_results
 from reaper.retention import RETENTIONS
+from reaper.study.conditions import CONDITIONS
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.sequence import TASKS
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from conftest import TINY
 
-from reaper.evaluation import evaluate
-from reaper.learning.context import Context
+from reaper.config.presets import ARCADE, with_overrides
+from reaper.context import Context
+from reaper.learning.evaluation.episodes import evaluate
 from reaper.progress import Progress, Rate
-from reaper.scales import ARCADE, with_overrides
 from reaper.tasks.sequence import find_task
 
 

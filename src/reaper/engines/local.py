@@ -17,14 +17,14 @@ from typing import Any
 
 import torch
 
-from reaper.checkpoints import Interval
 from reaper.engines import Cluster
-from reaper.engines.stopping import Stop, listen_as_worker
+from reaper.engines.signals import Stop, listen_as_worker
 from reaper.errors import Diverged, ReaperError, Stopped
-from reaper.learning.examining import AT_ONCE, TESTS
+from reaper.learning.evaluation.evaluator import AT_ONCE, TESTS
 from reaper.progress import Event, Progress
-from reaper.stages import Stage, run_stage
-from reaper.store import Store
+from reaper.storage.checkpoints import Interval
+from reaper.storage.store import Store
+from reaper.study.stages import Stage, run_stage
 
 Listener = Callable[[Stage, Event], None]  # told of every event of every stage
 SECONDS_BETWEEN_LOOKS = 1.0  # at a stage that another process holds

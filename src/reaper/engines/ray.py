@@ -17,13 +17,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reaper.engines import Cluster
 from reaper.engines.local import Board, Listener, Means, worse
-from reaper.engines.parcels import Numbered, Parcel, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
 from reaper.engines.ray_connection import check_fit, connected, find_device
 from reaper.engines.ray_worker import Exchange, Order, patiently, work_fetched, work_shared
-from reaper.engines.stopping import Stop
+from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
-from reaper.stages import Stage
-from reaper.store import Store, digest_of
+from reaper.storage.store import Store, digest_of
+from reaper.storage.transfer import Numbered, Parcel, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
+from reaper.study.stages import Stage
 
 RETRIES = 5  # of a stage whose worker or node has died
 SECONDS_BETWEEN_LOOKS = 0.2

@@ -18,9 +18,12 @@ import ray
 import torch
 from ray.exceptions import RayError
 
-from reaper.checkpoints import Interval
 from reaper.engines.local import keep_freed_memory
-from reaper.engines.parcels import (
+from reaper.errors import Stopped, UserError
+from reaper.progress import Event, Progress
+from reaper.storage.checkpoints import Interval
+from reaper.storage.store import Store
+from reaper.storage.transfer import (
     NO_CHECKPOINT,
     Numbered,
     Parcel,
@@ -29,10 +32,7 @@ from reaper.engines.parcels import (
     unpack_checkpoint,
     unpack_stage,
 )
-from reaper.errors import Stopped, UserError
-from reaper.progress import Event, Progress
-from reaper.stages import Stage, run_stage
-from reaper.store import Store
+from reaper.study.stages import Stage, run_stage
 from reaper.version import VERSION
 
 SECONDS_BETWEEN_EVENTS = 0.5

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 
 import torch
 
-from reaper.checkpoints import Parts
-from reaper.knowledge import Knowledge
-from reaper.learning.context import Context, kept_weights
-from reaper.learning.examining import Row
-from reaper.learning.optimiser import FlatWeights, agent_optimiser
-from reaper.learning.practice import BestWindow, Practice
+from reaper.compute.optimiser import FlatWeights, agent_optimiser
+from reaper.compute.update import Answer, Batch, Update, split
+from reaper.context import Context, kept_weights
+from reaper.learning.evaluation.evaluator import Row
+from reaper.learning.knowledge import Knowledge
+from reaper.learning.objectives import Lesson, Teaching
 from reaper.learning.short_term import Gathering, Teacher
-from reaper.learning.teaching import Lesson, Teaching
-from reaper.learning.update import Answer, Batch, Update, split
+from reaper.learning.trainer import BestWindow, Practice
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
-from reaper.retention.retention import Recall, Remembered, Retention
+from reaper.retention.base import Recall, Remembered, Retention
+from reaper.storage.checkpoints import Parts
 from reaper.tasks.task import Task
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from reaper.checkpoints import Parts
+from reaper.compute.compilation import answer, quick_rounding
+from reaper.compute.optimiser import FlatWeights, agent_optimiser
+from reaper.compute.update import Answer, Batches, Update
+from reaper.context import Context, kept_weights
 from reaper.equations import dqn_loss, dqn_target
-from reaper.learning.acting import Player, exploration
-from reaper.learning.compiling import answer, quick_rounding
-from reaper.learning.context import Context, kept_weights
-from reaper.learning.examining import Row
-from reaper.learning.optimiser import FlatWeights, agent_optimiser
-from reaper.learning.practice import BestWindow, Practice, crossed
-from reaper.learning.update import Answer, Batches, Update
+from reaper.learning.actor import Player, exploration
+from reaper.learning.evaluation.evaluator import Row
+from reaper.learning.trainer import BestWindow, Practice, crossed
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.randomness import Stream
+from reaper.storage.checkpoints import Parts
 from reaper.tasks.task import Task, VectorTask
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from reaper.compute.space_to_depth import convolve
 from reaper.errors import UserError
-from reaper.networks.folding import convolve
 
 SMALL = 36  # frames below this many pixels a side get the scaled-down networks
 

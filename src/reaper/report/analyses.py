@@ -13,17 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from reaper.errors import DamagedArtefact
-from reaper.experiments import EXPERIMENTS, Experiment
+from reaper.report.embedding import Illustration, illustrate
+from reaper.report.experiment_data import Material
+from reaper.report.experiment_figures import PICTURES
 from reaper.report.experiment_grids import GRIDS
-from reaper.report.experiment_pictures import PICTURES
 from reaper.report.findings import listed
 from reaper.report.grids import Grid
-from reaper.report.illustrations import Illustration, illustrate
 from reaper.report.layout import prose
-from reaper.report.material import Material
 from reaper.report.tables import _markdown_table, _terminal_table, for_html
-from reaper.results import read_results
-from reaper.store import Store
+from reaper.results.runs import read_results
+from reaper.storage.store import Store
+from reaper.study.experiments import EXPERIMENTS, Experiment
 
 HEADLINE = "A search over settings: what each of them leads to."  # where nothing but points of sweeps was run
 

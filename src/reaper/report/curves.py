@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from reaper.report.scores import ConditionScores, SequenceScores, mean_of_known
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
-from reaper.results import RunResult
+from reaper.results.runs import RunResult
 
 ALONE, RANDOM = "learnt alone", "random play"  # the levels that curves are held against
 Ends = dict[str, tuple[int, float]]  # condition -> frames and score at the end of its curve

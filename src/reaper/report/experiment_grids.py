@@ -7,15 +7,15 @@ from itertools import combinations
 
 import numpy as np
 
-from reaper.analyses.grid import average_of_known, choose, game_range, min_max
 from reaper.paper.results import CHOSEN, FISHER_OVERLAP, IMPORTANCE, TASKS
 from reaper.report.comparison import paper_grid
+from reaper.report.experiment_data import Material, Told, moments, published_texts, score_texts
 from reaper.report.findings import listed, percent, standing
 from reaper.report.grids import NOTHING, Grid, metric_grid, number, score_grid
-from reaper.report.material import Material, Told, moments, published_texts, score_texts
 from reaper.report.scores import _within_chance, gather_scores
 from reaper.report.students import students
-from reaper.results import RunResult
+from reaper.results.runs import RunResult
+from reaper.study.analyses.grid import average_of_known, choose, game_range, min_max
 
 # -- main, extended, policy-short
 

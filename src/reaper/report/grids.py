@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reaper.metrics import METRICS, bootstrap_interval
 from reaper.report.scores import ConditionScores, SequenceScores
+from reaper.results.metrics import METRICS, bootstrap_interval
 
 NOTHING = "–"
 

@@ -8,19 +8,19 @@ from html import escape
 from pathlib import Path
 from typing import Protocol
 
-from reaper import tidy
-from reaper.files import write_whole
 from reaper.report import analyses, layout
+from reaper.report.cache import Kept
+from reaper.report.embedding import Illustration
 from reaper.report.findings import headline, listed
 from reaper.report.grids import Grid
-from reaper.report.illustrations import Illustration
-from reaper.report.kept import Kept
-from reaper.report.making import Making, read_making
+from reaper.report.provenance import Making, read_making
 from reaper.report.scores import SequenceScores, gather_scores, rank_of
 from reaper.report.sections import Section, filmed, read_section
 from reaper.report.tables import for_csv, for_html, for_latex, for_markdown, names_of
-from reaper.results import RunResult, read_results
-from reaper.store import Store
+from reaper.results import tidy
+from reaper.results.runs import RunResult, read_results
+from reaper.storage.files import write_whole
+from reaper.storage.store import Store
 
 MOST_FILM_BYTES = (
     7_500_000  # of all films together: as text in the page they take a third more, and it stays below 15 MB

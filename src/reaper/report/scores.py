@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from reaper import metrics
-from reaper.conditions import CONDITIONS
+from reaper.config.presets import PAPER
+from reaper.config.settings import Settings
 from reaper.paper.results import SCORES, SINGLE, Score, published_scores
-from reaper.paper.settings import Settings
-from reaper.results import RunResult
-from reaper.scales import PAPER
-from reaper.store import known_tasks
+from reaper.results import metrics
+from reaper.results.runs import RunResult
+from reaper.storage.store import known_tasks
+from reaper.study.conditions import CONDITIONS
 
 
 def mean_of_known(values: Sequence[np.ndarray] | np.ndarray, axis: int = 0) -> np.ndarray:

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from reaper.report import pictures
+from reaper.report import state_images as pictures
+from reaper.report.cache import Kept
 from reaper.report.curves import drawn_together, learning_curves
-from reaper.report.dreams import Dreams, read_dreams
+from reaper.report.embedding import Illustration, for_files, illustrate
 from reaper.report.figures import bar_chart, score_matrices
-from reaper.report.films import Film, filming
 from reaper.report.findings import BASELINE, FEATURED, cautions, standing
+from reaper.report.generated_states import Dreams, read_dreams
 from reaper.report.grids import Grid
-from reaper.report.illustrations import Illustration, for_files, illustrate
-from reaper.report.kept import Kept
 from reaper.report.layout import prose
+from reaper.report.rollouts import Film, filming
 from reaper.report.scores import SequenceScores
 from reaper.report.tables import for_html, grids_of
 from reaper.report.unfinished import find_trouble, in_words
-from reaper.results import RunResult
-from reaper.store import Store
+from reaper.results.runs import RunResult
+from reaper.storage.store import Store
 
 BARS = (
     "What the last agent can still do on each task. Bars that reach the dashed line play as well as a network trained "

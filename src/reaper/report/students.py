@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from reaper import metrics
-from reaper.analyses.grid import average_of_known
 from reaper.paper.results import SCRATCH
+from reaper.report.experiment_data import Material, Told, moments, published_texts, score_texts
 from reaper.report.findings import listed, percent
 from reaper.report.grids import Grid, number
-from reaper.report.material import Material, Told, moments, published_texts, score_texts
 from reaper.report.scores import _within_chance
+from reaper.results import metrics
+from reaper.study.analyses.grid import average_of_known
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from reaper.report.comparison import paper_grid
 from reaper.report.findings import cautions, headline, listed, standing
 from reaper.report.grids import Grid, matrix_grid, metric_grid, score_grid
 from reaper.report.layout import prose
-from reaper.report.making import Making, read_making
+from reaper.report.provenance import Making, read_making
 from reaper.report.scores import SequenceScores, gather_scores
-from reaper.results import RunResult, read_results
-from reaper.store import Store
+from reaper.results.runs import RunResult, read_results
+from reaper.storage.store import Store
 
 
 def names_of(sequences: Sequence[SequenceScores]) -> list[str]:

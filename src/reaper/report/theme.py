@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from reaper.conditions import CONDITIONS, MAIN
 from reaper.report.scores import rank_of
+from reaper.study.conditions import CONDITIONS, MAIN
 
 WIDTH = 6.2  # inches; with the text below it stays legible on a phone
 DOTS = 200

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reaper.results import RunResult
-from reaper.store import STAGE_LISTS, Store
-from reaper.verify import TITLES
+from reaper.results.runs import RunResult
+from reaper.storage.store import STAGE_LISTS, Store
+from reaper.storage.verify import TITLES
 
 ENDED = ("failed", "stopped", "lost")  # what a sign of life (OUT/live) may say of a stage that nobody runs any more
 LONGEST = 200  # characters of an error

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from reaper.errors import UserError
-from reaper.files import storing
+from reaper.storage.files import storing
 
 SIDE = 336  # pixels, about; a multiple of 16 and of 84, so that both kinds of frame are enlarged without blur
 FRAMES_PER_SECOND = 15

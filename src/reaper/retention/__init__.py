@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from reaper.plugins import Registry
+from reaper.retention.base import Recall, Remembered, Retention
 from reaper.retention.ewc import EWC, OnlineEWC
-from reaper.retention.nothing import Nothing
+from reaper.retention.none import Nothing
 from reaper.retention.pseudo_rehearsal import PseudoRehearsal, UntrainedDreams
 from reaper.retention.rehearsal import CompressedRehearsal, Rehearsal
-from reaper.retention.retention import Recall, Remembered, Retention
 
 RETENTIONS: Registry[type[Retention]] = Registry("retention method", "reaper.retentions")
 RETENTIONS["nothing"] = Nothing

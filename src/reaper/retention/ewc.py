@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import torch
 
-from reaper.checkpoints import State
+from reaper.config.settings import Settings
+from reaper.context import Context
 from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
-from reaper.knowledge import Knowledge
-from reaper.learning.context import Context
+from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
-from reaper.paper.settings import Settings
-from reaper.retention.retention import Recall, Remembered, Retention
+from reaper.retention.base import Recall, Remembered, Retention
+from reaper.storage.checkpoints import State
 
 Weights = dict[str, torch.Tensor]
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from reaper.knowledge import Knowledge
-from reaper.learning.adversarial import train_generator
-from reaper.learning.context import Context, kept_weights
+from reaper.config.settings import Settings
+from reaper.context import Context, kept_weights
+from reaper.generators.gan.generator import Generator
+from reaper.generators.gan.training import train_generator
+from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
-from reaper.networks.generator import Generator
 from reaper.networks.q_network import QNetwork
-from reaper.paper.settings import Settings
+from reaper.retention.base import Recall, Remembered, Retention
 from reaper.retention.rehearsal import RecalledItems
-from reaper.retention.retention import Recall, Remembered, Retention
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import torch
 
-from reaper.checkpoints import State
+from reaper.config.settings import Settings
+from reaper.context import Context
 from reaper.equations import repr_loss
-from reaper.knowledge import Knowledge
-from reaper.learning.context import Context
+from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import Items, StateSource, compress, decompress
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
-from reaper.paper.settings import Settings
-from reaper.retention.retention import Recall, Remembered, Retention
+from reaper.retention.base import Recall, Remembered, Retention
+from reaper.storage.checkpoints import State
 
 
 class RecalledItems(Recall):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reaper.errors import DamagedArtefact, UserError, unknown
-from reaper.files import read_sealed, sha256
+from reaper.storage.files import read_sealed, sha256
 
 SHELF = Path(__file__).parent
 PREFIX = "pretrained:"

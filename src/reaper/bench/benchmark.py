@@ -1,0 +1,306 @@
+"""What this machine makes of each part of a run, beside its bare emulators, and how long a whole run would take.
+
+Training and bare emulation take turns, and the bare emulators are given the very actions that training chose: what a
+game costs depends on what is played. So a share compares the same work in the same second.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from reaper.bench.bare_emulation import SPELL, WARM_UP, Yardstick, rates_by_threads
+from reaper.bench.concurrent_eval import Rate, with_tests
+from reaper.bench.prediction import BESIDE, GAME, GAN_BESIDE, TEST_BESIDE, TEST_BESIDE_GAN, Figure, predicted_hours
+from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
+from reaper.config.settings import Settings
+from reaper.context import Context, kept_weights
+from reaper.generators.gan.training import AdversarialTraining
+from reaper.learning.evaluation.episodes import pace_of_whole_games
+from reaper.learning.evaluation.evaluator import worth_a_process
+from reaper.learning.long_term import Consolidation
+from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.learning.trainer import Practice
+from reaper.memory.items import Items
+from reaper.memory.long_term import LongTermMemory
+from reaper.storage.checkpoints import Interval, Keeper, Shelf
+from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.system import processor_name
+from reaper.tasks.atari import THREADS, emulator_threads
+from reaper.tasks.task import Task, VectorTask
+from reaper.version import VERSION
+
+FEW_DREAMS = 1_000  # on a CPU the whole array would take an hour
+
+
+@dataclass
+class Bench:
+    """Measures the parts of RePR on some tasks. Networks do not care which game they see, so one learner of each kind
+    serves all tasks, and is compiled once."""
+
+    tasks: tuple[Task, ...]
+    actions: int
+    settings: Settings
+    device: torch.device
+    seconds: float = 3.0
+    repeats: int = 3
+    say: Callable[[str], None] = print
+    tests_beside: bool | None = None  # None: as in a run
+    figures: list[Figure] = field(default_factory=list)
+    set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
+    threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
+    opened: dict[tuple[str, int], VectorTask] = field(default_factory=dict)  # of each task a first and a second set
+
+    def __post_init__(self) -> None:
+        use_quick_arithmetic(self.device)
+        play, generator = self.settings.play, self.settings.generator
+        start = 2 * (self.settings.frames.history + 2) * play.games
+        items = generator.pseudo_items if self.device.type == "cuda" else min(generator.pseudo_items, FEW_DREAMS)
+        quick = replace(
+            self.settings,
+            play=replace(play, replay_start=start),
+            generator=replace(generator, pseudo_items=items),
+        )
+        if self.tests_beside is None:
+            self.tests_beside = worth_a_process(self.settings, self.device)
+        compiles = worth_compiling(self.settings, self.device)
+        self.context = Context(quick, self.actions, 0, ("bench",), self.device, compiles=compiles)
+
+    def run(self) -> None:
+        try:
+            self._run()
+        finally:
+            for games in self.opened.values():
+                games.close()
+
+    def _run(self) -> None:
+        short = self._timed("short-term", lambda: self._short_term())
+        self._count_threads(short.practice)
+        self._training("short-term training", short.practice)
+        if self.tests_beside:
+            self._beside(short.practice, self.tasks[-1])
+        self._checkpoint(short.practice)
+        self._generator(short)
+        _, _, practice = self._timed("long-term", lambda: self._long_term())
+        self._training("long-term training", practice)
+        for task in self.tasks:
+            self._evaluation(task)
+
+    def _timed(self, what: str, begin: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        begun = begin()
+        self._wait()
+        self.set_up[what] = time.perf_counter() - start
+        return begun
+
+    def _note(self, figure: Figure) -> None:
+        self.figures.append(figure)
+        share = f", {figure.share:.2f} of {figure.of}" if figure.share else ""
+        self.say(f"{figure.what} {figure.task}: {figure.rate:,.0f} {figure.unit}/s{share}")
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def _short_term(self) -> ShortTerm:
+        learner = ShortTerm(self.context, self.tasks[0])
+        learner.practice.run_to(2 * self.context.settings.play.replay_start)
+        self._close(learner.practice)
+        return learner
+
+    def _long_term(self) -> tuple[Any, Any, Practice]:
+        """RePR on a second task: replay and teacher for the new one, a generator's dreams for the first. Nothing is
+        trained yet, which costs the same."""
+        context, condition = self.context, CONDITIONS["RePR"]
+        teacher = Teacher(kept_weights(context.q_network()), 0.0, 1.0)
+        generator = {f"generator.{name}": t for name, t in kept_weights(context.adversaries()[0]).items()}
+        memory = LongTermMemory(teacher.weights, (self.tasks[0].name,), generator)
+        knowledge = KNOWLEDGE[condition.knowledge]()
+        two = (self.tasks[0], self.tasks[0])
+        consolidation = Consolidation(context, two, condition.teaches, condition.retention, knowledge, teacher)
+        lesson, recall, practice = consolidation.begin(memory, context.q_network(memory.agent))
+        practice.run_to(2 * context.settings.play.replay_start)
+        self._close(practice)
+        return lesson, recall, practice
+
+    def _close(self, practice: Practice) -> None:
+        """A learner's own games make way for those that all learners are measured on."""
+        assert practice.player is not None
+        practice.player.task.close()
+
+    def _games(self, task: Task, number: int = 0) -> VectorTask:
+        """Opened once: it takes a tenth of a second a game."""
+        key = (task.name, number)
+        if key not in self.opened:
+            self.opened[key] = self.context.open(task, self.settings.play.games)
+        return self.opened[key]
+
+    def _training(self, what: str, practice: Practice) -> None:
+        """Steps with their updates, and the same actions without. All tasks have their first repeat, then their second:
+        what disturbs the machine for some seconds spoils one repeat of a task, and the median passes it over."""
+        measured: dict[str, list[tuple[float, float]]] = {task.name: [] for task in self.tasks}
+        for seed in range(self.repeats):
+            for task in self.tasks:
+                rate, bare = self._repeat(practice, task, seed)
+                self.say(f"{what} {task.name}, {seed + 1} of {self.repeats}: {rate:,.0f} and bare {bare:,.0f} frames/s")
+                measured[task.name].append((rate, bare))
+        for name, pairs in measured.items():
+            if what.startswith("short"):
+                self._note(Figure("bare emulation", name, "frames", tuple(bare for _, bare in pairs)))
+            shares = tuple(rate / bare for rate, bare in pairs)
+            self._note(Figure(what, name, "frames", tuple(rate for rate, _ in pairs), shares))
+        if updates := practice.recordings.get(self._updates_a_step()):  # with nothing else running
+            rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
+            self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
+
+    def _repeat(self, practice: Practice, task: Task, seed: int) -> tuple[float, float]:
+        """Frames a second of training, and bare. The two sets of games change roles with every repeat."""
+        assert practice.player is not None
+        practice.player.task, yardstick = self._games(task, seed % 2), Yardstick(self._games(task, (seed + 1) % 2))
+        yardstick.begin(seed)
+        return self._trained(practice, seed, yardstick.follow), yardstick.rate
+
+    def _updates_a_step(self) -> int:
+        return self.settings.play.games // self.settings.play.frames_per_update
+
+    def _trained(
+        self, practice: Practice, seed: int, follow: Callable[[list[np.ndarray]], None] = lambda log: None
+    ) -> float:
+        """Frames a second of training in games that are begun anew; something may follow each spell of it."""
+        player, seconds = practice.player, 0.0
+        assert player is not None
+        practice.settle()
+        player.begin(seed)
+        for _ in range(WARM_UP):
+            practice.step()
+        while seconds < self.seconds:
+            seconds += self._spell(practice.step)
+            follow(player.log)
+        return (len(player.log) - WARM_UP) * player.task.games / seconds
+
+    def _spell(self, step: Callable[[], None]) -> float:
+        """The seconds of a spell of steps, with all their updates; at least one step."""
+        self._wait()
+        start = time.perf_counter()
+        until = start + min(SPELL, self.seconds)
+        step()
+        while time.perf_counter() < until:
+            step()
+        self._wait()
+        return time.perf_counter() - start
+
+    def _rate(self, step: Callable[[], None], until: Callable[[], bool] | None = None) -> float:
+        """Calls a second, for as long as each rate is taken or until something is over; at least one."""
+        self._wait()
+        calls, start = 0, time.perf_counter()
+        over = until or (lambda: time.perf_counter() - start >= self.seconds)
+        while not calls or not over():
+            step()
+            calls += 1
+            if calls % 16 == 0:
+                self._wait()  # or the host would run ahead
+        self._wait()
+        return calls / (time.perf_counter() - start)
+
+    def _count_threads(self, practice: Practice) -> None:
+        """Which number of emulator threads is best for bare emulation; training is compared with that."""
+        cores = len(os.sched_getaffinity(0))
+        if not self.tasks[0].name.startswith("ALE/") or THREADS in os.environ or cores < 4:
+            return
+        player = practice.player
+        assert player is not None
+        player.task = self._games(self.tasks[0])
+        self._trained(practice, 0)
+        self.threads = rates_by_threads(lambda: self.context.open(self.tasks[0], self.settings.play.games), player.log)
+        best = max(self.threads, key=lambda threads: self.threads[threads])
+        rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
+        self.say(f"bare emulation by number of threads: {rates}")
+        if self.threads[best] > 1.05 * self.threads[emulator_threads()]:  # less is noise
+            self.say(f"measured with {THREADS}={best}; set it for a run, too")
+            os.environ[THREADS] = str(best)
+            self.opened.pop((self.tasks[0].name, 0)).close()
+
+    def _generator(self, short: ShortTerm) -> None:
+        settings, context = self.context.settings.generator, self.context
+        generator = context.adversaries()[0].eval()
+        randomness, count = context.stream("bench dreams"), settings.pseudo_items
+        generator.dream(min(count, FEW_DREAMS), randomness)
+        rates = []
+        for _ in range(self.repeats):
+            start = time.perf_counter()
+            dreams = generator.dream(count, randomness)
+            self._wait()
+            rates.append(count / (time.perf_counter() - start))
+            items = Items(dreams[: FEW_DREAMS * 10].clone())
+            del dreams
+        self._note(Figure("generation", "", "items", tuple(rates)))
+        start = time.perf_counter()
+        training = AdversarialTraining(context, short.replay, items, 2)
+        training.begin()
+        training.step()
+        self._wait()
+        self.set_up["generator"] = time.perf_counter() - start
+        self._note(Figure("GAN", "", "steps", tuple(2 * self._rate(training.step) for _ in range(self.repeats))))
+        if self.tests_beside:
+
+            def rate(until: Callable[[], bool] | None = None) -> float:
+                return 2 * self._rate(training.step, until)
+
+            self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN, "GAN alone", "steps"), side_by_side=2)
+
+    def _evaluation(self, task: Task) -> None:
+        """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
+        pace = pace_of_whole_games(self.context, self.context.q_network(), task, self.seconds)
+        rate = self.settings.evaluation.games * pace.steps / pace.seconds
+        self._note(Figure("evaluation", task.name, "frames", (rate,)))
+        length = 1.0 if pace.whole else GAME / pace.steps
+        self.set_up[f"evaluation {task.name}"] = pace.beginning + length * pace.seconds
+
+    def _beside(self, practice: Practice, task: Task) -> None:
+        """Training with a test beside it and without, in turn; and how quickly such a test is played."""
+        player, games = practice.player, self.settings.play.games
+        assert player is not None
+
+        def rate(until: Callable[[], bool] | None = None) -> float:
+            practice.settle()
+            player.begin(0)
+            return self._rate(practice.step, until) * games
+
+        self._with_tests(rate, task, (BESIDE, TEST_BESIDE, "training alone", "frames"))
+
+    def _with_tests(self, rate: Rate, task: Task, kinds: tuple[str, str, str, str], side_by_side: int = 1) -> None:
+        measured = with_tests(self.context, rate, task, kinds, 3 * self.seconds, self.repeats, side_by_side)
+        *figures, self.set_up[kinds[1]] = measured
+        for figure in figures:
+            self._note(figure)
+
+    def _checkpoint(self, practice: Practice) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            keeper = Keeper(Shelf(Path(folder) / "shelf", "bench"), Interval(10**9))
+            keeper.keep("practice", practice)
+            practice.run_to(practice.observed_frames + self.settings.play.games)
+            rates = []
+            for _ in range(2):  # the first one takes the memory for its copies
+                stalled, start = keeper.stalled, time.perf_counter()
+                keeper.save()
+                keeper.close()
+                rates.append(keeper.bytes / 1e6 / (time.perf_counter() - start))
+            self.set_up["checkpoint"] = keeper.stalled - stalled
+        self._note(Figure("checkpoint", "", "MB", (rates[-1],)))
+
+    def predicted(self, tasks: Iterable[str]) -> dict[str, float]:
+        """Hours of RePR on these tasks at the scale's full budget."""
+        return predicted_hours(self.settings, self.figures, self.set_up, list(tasks))
+
+    def machine(self) -> dict[str, Any]:
+        name = processor_name(self.device)
+        cores = len(os.sched_getaffinity(0))
+        return {"device": name, "cores": cores, "torch": torch.__version__, "reaper": VERSION, "threads": self.threads}

@@ -1,0 +1,162 @@
+"""What a study will cost, said before it starts: stages, observed frames, steps of the GAN, and hours on this machine.
+
+Hours are predicted from finished stages of the same kind in the output folder, which has one set of settings, so that
+they take about as long; where there are none, from a probe of a few seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from reaper.bench.calibration import Probe
+from reaper.config.settings import Settings
+from reaper.engines.local import Means
+from reaper.retention import EWC, RETENTIONS, OnlineEWC
+from reaper.storage.files import canonical
+from reaper.storage.store import Store
+from reaper.study.stage_run import settings_of
+from reaper.study.stages import Stage
+
+
+@dataclass(frozen=True)
+class Load:
+    """The work of a stage, in units that each take about the same time."""
+
+    learnt_frames: int = 0  # played or drawn, with the updates that are due
+    gathered_frames: int = 0  # only played
+    gan_steps: int = 0
+    fisher_batches: int = 0
+    games: int = 0  # whole ones, of an evaluation
+
+    def __add__(self, other: Load) -> Load:
+        return Load(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def observed_frames(self) -> int:
+        return self.learnt_frames + self.gathered_frames
+
+
+def load_of(stage: Stage) -> Load:
+    """From its spec alone."""
+    spec = stage.spec
+    if stage.kind == "overlap":
+        return Load()
+    settings, tasks = settings_of(spec), len(spec.get("tasks", ())) or 1
+    games, steps = settings.evaluation.games, settings.generator.steps
+    gathered = min(settings.play.replay_frames, settings.short_term.observed_frames)
+
+    def learning(frames: int) -> Load:
+        return Load(learnt_frames=frames, games=math.ceil(frames / settings.evaluation.every) * tasks * games)
+
+    match stage.kind:
+        case "short-term":
+            return learning(settings.short_term.observed_frames)
+        case "short-term generator":
+            return Load(gathered_frames=gathered, gan_steps=steps)
+        case "student":
+            taught = learning(settings.long_term.observed_frames)
+            return taught + Load(gathered_frames=gathered * tasks if spec["items"] == "real" else 0)
+        case "fisher":
+            return Load(gathered_frames=gathered, fisher_batches=settings.ewc.fisher_batches)
+        case "consolidate":
+            return _consolidation(spec, settings, gathered, learning)
+    return Load(games=tasks * games)
+
+
+def _consolidation(spec: Mapping[str, Any], settings: Settings, gathered: int, learning: Callable[[int], Load]) -> Load:
+    retention = RETENTIONS.build(spec["axes"]["retention"])
+    remembering = Load(
+        gan_steps=settings.generator.steps if retention.trains_generator else 0,
+        fisher_batches=settings.ewc.fisher_batches if isinstance(retention, EWC | OnlineEWC) else 0,
+    )
+    if "memory" in spec["parents"]:
+        return learning(settings.long_term.observed_frames) + remembering
+    if retention.trains_generator and "generator" in spec["parents"]:
+        return Load()  # the short-term generator is taken over
+    return remembering + Load(gathered_frames=gathered if retention.needs_states else 0)
+
+
+def likeness_of(spec: Mapping[str, Any]) -> str:
+    """Equal for stages of one store that take about as long: the same work, on whichever task, seed or agent."""
+    settings = spec["settings"]
+    sizes = [
+        settings.get(part, {}).get(name) for part, name in (("network", "width"), ("long_term", "observed_frames"))
+    ]
+    inputs = {name: spec.get(name) for name in ("kind", "axes", "items")}
+    return canonical([inputs, sorted(spec["parents"]), len(spec.get("tasks", ())), sizes])
+
+
+# -- a whole study
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is left to do of a study."""
+
+    stages: int
+    done: int
+    observed_frames: int  # of what is left
+    gan_steps: int
+    hours: float
+    learnt: int  # stages whose time is known from finished ones ...
+    probed: int  # ... and from the probe
+
+    @property
+    def source(self) -> str:
+        if not self.learnt and not self.probed:
+            return "nothing is left to run"
+        ways = [("finished stages like them", self.learnt), ("a short probe of this machine", self.probed)]
+        return " and ".join(f"{way} ({count} stages)" for way, count in ways if count)
+
+
+class Forecast:
+    """Predicts studies for one output folder and one machine; what it has measured it measures only once."""
+
+    def __init__(self, store: Store | None) -> None:
+        self.units: dict[tuple[str, str], float] = {}  # (unit, size of the networks) -> seconds
+        self.finished = set(store.stages()) if store else set()
+        times: dict[str, list[float]] = {}
+        for digest in self.finished:
+            artefact = store.stage(digest) if store else None
+            if artefact and (seconds := artefact.made().get("seconds")) is not None:
+                times.setdefault(likeness_of(artefact.manifest["spec"]), []).append(seconds)
+        self.known = {likeness: sum(values) / len(values) for likeness, values in times.items()}
+
+    def cost(self, stages: Sequence[Stage], means: Means) -> Cost:
+        """`stages` are in an order in which parents come first."""
+        left = [stage for stage in stages if stage.digest not in self.finished]
+        loads = [load_of(stage) for stage in left]
+        known = {stage.digest: self.known.get(likeness_of(stage.spec)) for stage in left}
+        seconds: dict[str, float] = {}
+        ends: dict[str, float] = {}  # when each could be done at the earliest
+        for stage, load in zip(left, loads, strict=True):
+            took = known[stage.digest]
+            seconds[stage.digest] = self._probed(stage, load, means) if took is None else took
+            begin = max((ends.get(parent, 0.0) for parent in stage.parents.values()), default=0.0)
+            ends[stage.digest] = begin + seconds[stage.digest]
+        together = max(sum(seconds.values()) / means.workers, max(ends.values(), default=0.0))
+        total = sum(loads, Load())
+        learnt = sum(took is not None for took in known.values())
+        return Cost(
+            len(stages),
+            len(stages) - len(left),
+            total.observed_frames,
+            total.gan_steps,
+            together / 3600,
+            learnt,
+            len(left) - learnt,
+        )
+
+    def _probed(self, stage: Stage, load: Load, means: Means) -> float:
+        """Every unit is tried once for every size of frame and network."""
+        size = canonical([stage.spec["settings"].get(part) for part in ("frames", "network")])
+        seconds = 0.0
+        for unit, amount in ((f.name, getattr(load, f.name)) for f in fields(load)):
+            if amount:
+                if (unit, size) not in self.units:
+                    self.units[unit, size] = Probe(stage, means).seconds(unit)
+                seconds += amount * self.units[unit, size]
+        return seconds

@@ -1,0 +1,1 @@
+"""What makes updates fast: flat optimisers, compilation, CUDA graphs, streams and memory layouts."""

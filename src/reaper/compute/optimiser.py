@@ -1,0 +1,171 @@
+"""Optimisers over flat buffers: all weights of a network are one vector, all gradients another.
+
+So a step is a handful of operations whatever the number of layers, and copying an agent is one copy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from reaper.config.settings import GeneratorSettings, OptimiserSettings
+
+
+def _axes_by_stride(tensor: torch.Tensor) -> list[int]:
+    return sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+
+
+class FlatWeights:
+    """Rebinds a network's parameters and gradients to views of two flat vectors."""
+
+    def __init__(self, network: nn.Module) -> None:
+        parameters = list(network.parameters())
+        self.network, self.parameters = network, parameters
+        self.names = [name for name, _ in network.named_parameters()]
+        self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
+        self.gradients = torch.zeros_like(self.values)
+        keep_layout = getattr(network, "layout", torch.contiguous_format) == torch.channels_last
+        olds = [p.detach() if keep_layout else p.detach().contiguous() for p in parameters]
+        self.shapes = [old.shape for old in olds]
+        self.orders = [_axes_by_stride(old) for old in olds]  # outermost in memory first
+        for p, old, value, gradient in zip(
+            parameters, olds, self.views(self.values), self.views(self.gradients), strict=True
+        ):
+            p.data, p.grad = value, gradient
+            p.data.copy_(old)
+
+    def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """A flat vector as tensors of the parameters' shapes."""
+        return self._shaped(flat.split([shape.numel() for shape in self.shapes]))
+
+    def pieces(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """The same, but on a CPU a compiler takes them for tensors that have nothing to do with each other: where it
+        sees one vector that is changed in parts, it copies the whole."""
+        if flat.device.type != "cpu":
+            return self.views(flat)
+        ends = list(itertools.accumulate(shape.numel() for shape in self.shapes))
+        memory = flat.numpy()
+        return self._shaped([torch.from_numpy(memory[i:j]) for i, j in itertools.pairwise([0, *ends])])
+
+    def _shaped(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [
+            part.view([shape[axis] for axis in order]).permute([order.index(axis) for axis in range(len(order))])
+            for part, shape, order in zip(parts, self.shapes, self.orders, strict=True)
+        ]
+
+    def flat(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """The inverse: tensors of the parameters' shapes as one vector, in the order in which it lies in memory."""
+        return torch.cat([t.permute(order).reshape(-1) for t, order in zip(tensors, self.orders, strict=True)])
+
+    def copy_from(self, other: FlatWeights) -> None:
+        self.values.copy_(other.values)
+
+    def state(self) -> dict[str, Any]:
+        return {"values": self.values, "buffers": dict(self.network.named_buffers())}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.values.copy_(state["values"])
+        for name, buffer in self.network.named_buffers():
+            buffer.copy_(state["buffers"][name])
+
+
+def clip_global_norm(gradients: Sequence[torch.Tensor], largest_norm: float) -> None:
+    """TensorFlow's clip_by_global_norm, in place: g * largest / max(norm, largest)."""
+    norms = [g.norm() for g in gradients]
+    norm = torch.stack(norms).norm() if len(norms) > 1 else norms[0]
+    for g in gradients:
+        g.mul_(largest_norm / norm.clamp(min=largest_norm))
+
+
+Place = tuple[torch.Tensor, ...]  # weights, and what an optimiser keeps of their gradients
+
+
+class Optimiser(ABC):
+    """Takes one step along the gradients of flat weights."""
+
+    def __init__(self, weights: FlatWeights, *averages: torch.Tensor) -> None:
+        self.weights, self.averages = weights, averages
+
+    def step(self, gradients: Sequence[torch.Tensor], places: Sequence[Place] | None = None) -> None:
+        """Along one flat vector; or along several tensors, at as many places."""
+        for place, g in zip(places or [(self.weights.values, *self.averages)], gradients, strict=True):
+            self.move(g, *place)
+
+    def places(self) -> list[Place]:
+        """The same memory, parameter by parameter."""
+        vectors = (self.weights.values, *self.averages)
+        return list(zip(*(self.weights.pieces(vector) for vector in vectors), strict=True))
+
+    @abstractmethod
+    def move(self, g: torch.Tensor, values: torch.Tensor, *averages: torch.Tensor) -> None:
+        """The step of each weight by itself."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The tensors that a step changes, beside the weights."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+class RMSProp(Optimiser):
+    """As TensorFlow has it: epsilon inside the square root, the accumulator starting at one, no momentum."""
+
+    def __init__(self, weights: FlatWeights, learning_rate: float, decay: float, epsilon: float) -> None:
+        self.learning_rate, self.decay, self.epsilon = learning_rate, decay, epsilon
+        self.mean_square = torch.ones_like(weights.values)
+        super().__init__(weights, self.mean_square)
+
+    def move(self, g: torch.Tensor, values: torch.Tensor, mean_square: torch.Tensor) -> None:
+        mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
+        values.addcmul_(g, (mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean_square": self.mean_square}
+
+
+class Adam(Optimiser):
+    """Adam (Kingma and Ba), with the bias corrections kept as tensors so that a step can be captured."""
+
+    def __init__(
+        self, weights: FlatWeights, learning_rate: float, first_decay: float, second_decay: float, epsilon: float
+    ) -> None:
+        self.learning_rate, self.epsilon = learning_rate, epsilon
+        self.first_decay, self.second_decay = first_decay, second_decay
+        self.mean = torch.zeros_like(weights.values)
+        self.mean_square = torch.zeros_like(weights.values)
+        self.powers = torch.ones(2, dtype=torch.float64, device=weights.values.device)  # decays to the power of steps
+        self._decays = torch.tensor([first_decay, second_decay], dtype=torch.float64, device=weights.values.device)
+        super().__init__(weights, self.mean, self.mean_square)
+
+    def step(self, gradients: Sequence[torch.Tensor], places: Sequence[Place] | None = None) -> None:
+        self.powers.mul_(self._decays)
+        super().step(gradients, places)
+
+    def move(self, g: torch.Tensor, values: torch.Tensor, mean: torch.Tensor, mean_square: torch.Tensor) -> None:
+        first, second = (1 - self.powers).float()
+        mean.mul_(self.first_decay).add_(g, alpha=1 - self.first_decay)
+        mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
+        scale = (mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
+        values.addcdiv_(mean, scale, value=-self.learning_rate)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self.mean, "mean_square": self.mean_square, "powers": self.powers}
+
+
+def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimiser:
+    """The optimiser of a DQN: the paper's RMSProp, or Adam at scales that say so."""
+    if settings.name == "adam":
+        return Adam(weights, settings.learning_rate, 0.9, 0.999, settings.epsilon)
+    return RMSProp(weights, settings.learning_rate, settings.decay, settings.epsilon)
+
+
+def adversarial_optimiser(settings: GeneratorSettings, weights: FlatWeights) -> Optimiser:
+    """The optimiser of generator and discriminator: Adam (appendix GAN)."""
+    return Adam(weights, settings.learning_rate, settings.first_decay, settings.second_decay, settings.epsilon)

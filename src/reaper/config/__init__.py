@@ -1,0 +1,1 @@
+"""Settings, presets and overrides: every number a run depends on."""

@@ -1,0 +1,1 @@
+"""Generators of states, by name; the paper's GAN is one of them."""

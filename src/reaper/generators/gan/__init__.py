@@ -1,0 +1,1 @@
+"""The paper's GAN: networks, losses in a training loop, checkpoints."""

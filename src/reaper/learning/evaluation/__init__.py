@@ -1,0 +1,1 @@
+"""Evaluation: whole episodes, during training and after it."""

@@ -1,0 +1,74 @@
+"""What a run has scored so far, as points of curves: from finished stages, so the same whoever writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reaper.results.metrics import METRICS
+from reaper.results.runs import RunResult, read_run
+from reaper.storage.store import STAGE_LISTS, Store
+
+
+@dataclass
+class RunScores:
+    """The scores of one run: points in the order of their steps, and the last score matrix."""
+
+    name: str
+    finished: int  # how many of its stages this was drawn from
+    result: RunResult
+    points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+
+    @property
+    def learnt(self) -> int:
+        """How many tasks its last known evaluation came after."""
+        known = ~np.isnan(self.result.scores).all(axis=(1, 2))
+        return int(np.max(np.nonzero(known)[0], initial=-1)) + 1
+
+
+def read_scores(store: Store, record: dict[str, Any]) -> RunScores:
+    digests = [*(digest for role in STAGE_LISTS for digest in record[role]), record["random"]]
+    finished = sum(bool(digest) and store.has(digest) for digest in digests)
+    result = read_run(store, record)
+    points = [*_curve_points(result), *_matrix_points(result)]
+    return RunScores(record["name"], finished, result, points)
+
+
+def _curve_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
+    """Tests during training, over the observed frames of all tasks so far."""
+    before = 0
+    for phase in result.phases:
+        for row in phase.rows:
+            yield before + row["observed_frames"], {f"curve/{row['task']}": float(np.mean(row["scores"]))}
+        before += phase.observed_frames
+
+
+def _matrix_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
+    """A row of the score matrix for each task learnt; its step is their number."""
+    means, normalised = result.scores.mean(axis=2), result.matrix
+    for k in range(len(result.tasks)):
+        values = {}
+        for j, task in enumerate(result.tasks):
+            values |= {f"score/{task}": means[k, j], f"normalised/{task}": normalised[k, j]}
+        first = result.first  # rows before it were another run's
+        if k >= first and not np.isnan(normalised[first : k + 1]).any():
+            square = normalised[: k + 1, : k + 1]
+            values |= {f"summary/{name.replace(' ', '_')}": measure(square, first) for name, measure in METRICS.items()}
+        known = {name: float(value) for name, value in values.items() if not math.isnan(value)}
+        if known:
+            yield k + 1, known
+
+
+TABLE = ("run", "condition", "seed", "after_task", "task", "score", "normalised")
+
+
+def table_rows(scores: RunScores) -> Iterator[tuple[Any, ...]]:
+    """One row for each cell of the score matrix that is known."""
+    result, means = scores.result, scores.result.scores.mean(axis=2)
+    for k, j in zip(*np.nonzero(~np.isnan(means)), strict=True):
+        cell = (float(means[k, j]), float(result.matrix[k, j]))
+        yield (scores.name, result.name, result.seed, result.tasks[k], result.tasks[j], *cell)

@@ -1,0 +1,1 @@
+"""Reads a store back: runs, tidy rows and metrics."""

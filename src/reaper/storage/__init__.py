@@ -1,0 +1,1 @@
+"""Everything on disk: atomic files, the store, checkpoints, packs and their checks."""

@@ -1,0 +1,255 @@
+"""A pack: one zip file with a sealed index of all that is in it.
+
+A pack may come from anywhere, so nothing in it is believed: every name is held against a pattern, every size and
+checksum against the index, and what it would take on the disk against what is free, before a byte of it is unpacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from reaper.errors import DamagedArtefact, UserError
+from reaper.storage.files import sealed, storing, sync, unsealed
+
+INDEX = "reaper-pack.json"
+PACK_FORMAT = 1
+LARGEST_INDEX = 64 << 20  # bytes: some hundred thousand files
+CHUNK = 1 << 20
+_SAME_MOMENT = (1980, 1, 1, 0, 0, 0)  # so that equal contents make equal packs
+_BROKEN_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    IndexError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+_FILE = r"[a-z_]+\.(json|safetensors)"
+_NAMES = {
+    "run": re.compile(
+        rf"reaper\.json|(runs|experiments)/[^/\\:.\x00-\x1f][^/\\:\x00-\x1f]{{0,200}}\.json|stages/[0-9a-f]{{20}}/{_FILE}"
+        rf"|unfinished/[0-9a-f]{{20}}/[1-9][0-9]{{0,9}}/{_FILE}"
+    ),
+    "weights": re.compile(r"(manifest|made|memory)\.json|(agent|retained)\.safetensors"),
+}
+
+
+class PackWriter:
+    """A pack being written; its index is its last file."""
+
+    def __init__(self, zipped: zipfile.ZipFile, kind: str) -> None:
+        self._zipped, self._kind = zipped, kind
+        self.files: dict[str, dict[str, Any]] = {}
+
+    def add(self, name: str, source: IO[bytes]) -> dict[str, Any]:
+        """Packs an open file; its size and checksum."""
+        if not _NAMES[self._kind].fullmatch(name):
+            raise UserError(f"{name!r} cannot go into a pack: it is not a name that a run gives its files")
+        digest, size = hashlib.sha256(), 0
+        with self._zipped.open(_described(name), "w", force_zip64=True) as target:
+            while chunk := source.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                target.write(chunk)
+        self.files[name] = {"bytes": size, "sha256": digest.hexdigest()}
+        return self.files[name]
+
+    def finish(self) -> None:
+        index = {"format": PACK_FORMAT, "kind": self._kind, "files": self.files}
+        self._zipped.writestr(_described(INDEX), sealed(index))
+
+
+def _described(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _SAME_MOMENT)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info._compresslevel = 1  # pyright: ignore[reportAttributeAccessIssue]  # weights hardly shrink, frames do at once
+    info.external_attr = (stat.S_IFREG | 0o644) << 16
+    return info
+
+
+@contextmanager
+def new_pack(path: Path, kind: str, overwrite: bool = False) -> Iterator[PackWriter]:
+    """Whole and on the disk under its name, or not there."""
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise UserError(f"{path} is there already; choose another name" + ("" if path.is_dir() else " or --overwrite"))
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("wb") as file:
+                zipped = zipfile.ZipFile(file, "w")
+                try:
+                    writer = PackWriter(zipped, kind)
+                    yield writer
+                    writer.finish()
+                    zipped.close()
+                finally:
+                    zipped.fp = None  # after a failure it would try to write its end once more when it is collected
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            sync(path.parent)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+class Pack:
+    """A pack opened for reading: its index has been checked, and its files are checked while they are unpacked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_file():
+            raise UserError(f"{path} is not there, or not a file")
+        try:
+            self._zipped = zipfile.ZipFile(path)
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+        except _BROKEN_ZIP:
+            raise self.refused("it is not a zip file, or not all of one") from None
+        entries = self._entries()
+        index = self._read_index(entries)
+        self.kind: str = index["kind"]
+        self.files: dict[str, dict[str, Any]] = index["files"]
+        self._check_names(entries)
+
+    @contextmanager
+    def unpacked(self, folder: Path) -> Iterator[None]:
+        """Unpacks into a new folder and, while its contents are being looked at, tells of damage as the pack's own."""
+        try:
+            self._unpack(folder)
+            yield
+        except DamagedArtefact as error:
+            if not error.path.is_relative_to(folder):
+                raise
+            raise self.refused(f"{error.path.relative_to(folder)} {error.what}") from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def refused(self, why: str) -> UserError:
+        return UserError(f"{self.path} is not a pack of reaper that can be trusted: {why}; nothing was unpacked")
+
+    def _entries(self) -> dict[str, zipfile.ZipInfo]:
+        entries: dict[str, zipfile.ZipInfo] = {}
+        for info in self._zipped.infolist():
+            name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+            if name in entries:
+                raise self.refused(f"it holds {_shown(name)} twice")
+            if kind not in (0, stat.S_IFREG) or info.is_dir():
+                raise self.refused(f"{_shown(name)} is not a plain file")
+            if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise self.refused(f"{_shown(name)} is packed in a way that packs never use")
+            entries[name] = info
+        return entries
+
+    def _read_index(self, entries: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
+        if INDEX not in entries:
+            raise self.refused("it has no index")
+        if entries[INDEX].file_size > LARGEST_INDEX:
+            raise self.refused("its index is too large")
+        index = unsealed(b"".join(self._chunks(INDEX, entries[INDEX].file_size)))
+        if index is None:
+            raise self.refused("its index is not as it was written")
+        if index.get("format") != PACK_FORMAT:
+            raise UserError(
+                f"{self.path} was packed by an incompatible version (format {str(index.get('format'))[:20]}, this one "
+                f"reads {PACK_FORMAT})"
+            )
+        files = index.get("files")
+        if index.get("kind") not in _NAMES or not isinstance(files, dict) or not all(map(_is_entry, files.values())):
+            raise self.refused("its index is not one that packs have")
+        return index
+
+    def _check_names(self, entries: dict[str, zipfile.ZipInfo]) -> None:
+        for name in (*self.files, *entries):
+            if name != INDEX and not _NAMES[self.kind].fullmatch(name):
+                raise self.refused(f"{_shown(name)} is not a name that a run gives its files")
+            if (name in self.files) != (name in entries and name != INDEX):
+                raise self.refused(f"{_shown(name)} is in its index or in the pack, but not in both")
+        for name, entry in self.files.items():
+            if entries[name].file_size != entry["bytes"]:
+                raise self.refused(f"{_shown(name)} has not the size that its index says")
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry["bytes"] for entry in self.files.values())
+
+    def _unpack(self, folder: Path) -> None:
+        """Every file, each held against its size and checksum and synced; `folder` must be new."""
+        free = shutil.disk_usage(folder.parent).free
+        if self.bytes > free:
+            raise UserError(f"{self.path} takes {self.bytes:,} bytes unpacked and {free:,} are free; make room")
+        with storing(folder):
+            folder.mkdir()
+        for name, entry in self.files.items():
+            self._unpack_file(name, entry, folder / name)
+        for path in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+            with storing(path):
+                sync(path)
+
+    def _unpack_file(self, name: str, entry: dict[str, Any], target: Path) -> None:
+        digest = hashlib.sha256()
+        with storing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file:
+                for chunk in self._chunks(name, entry["bytes"]):
+                    digest.update(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+        if digest.hexdigest() != entry["sha256"]:
+            raise self.refused(f"{_shown(name)} does not match its checksum")
+
+    def _chunks(self, name: str, size: int) -> Iterator[bytes]:
+        """Never more than `size` bytes, whatever the zip file claims."""
+        left = size
+        try:
+            with self._zipped.open(name) as source:
+                while chunk := source.read(min(CHUNK, left + 1)):
+                    left -= len(chunk)
+                    if left < 0:
+                        break
+                    yield chunk
+        except (*_BROKEN_ZIP, OSError):
+            raise self.refused(f"{_shown(name)} cannot be unpacked") from None
+        if left:
+            raise self.refused(f"{_shown(name)} has not the size that its index says")
+
+    def close(self) -> None:
+        self._zipped.close()
+
+    def __enter__(self) -> Pack:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.keys() == {"bytes", "sha256"}
+        and type(entry["bytes"]) is int
+        and entry["bytes"] >= 0
+        and isinstance(entry["sha256"], str)
+    )
+
+
+def _shown(name: str) -> str:
+    """A name from outside, on one line."""
+    return repr(name if len(name) <= 60 else name[:57] + "...")

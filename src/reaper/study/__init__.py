@@ -1,0 +1,1 @@
+"""Planning: conditions, experiments, and the stages that they consist of."""

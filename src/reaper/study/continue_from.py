@@ -1,0 +1,127 @@
+"""Going on from a long-term memory that was made elsewhere: a pack, a pretrained agent or another output folder.
+
+In the store that teaches it further tasks, such a memory is a stage without parents, named by what is in it and not by
+where it came from. The tasks it knows stand before the new ones in the sequence, and every agent is tested on all of
+them; how they were learnt is not known here, so nothing is said about it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reaper.agent import Found, find_memory, open_found
+from reaper.config.presets import as_dict, from_dict
+from reaper.config.settings import Settings
+from reaper.context import Context
+from reaper.errors import UserError
+from reaper.memory.long_term import LongTermMemory
+from reaper.storage.files import canonical
+from reaper.storage.memory import INHERITED
+from reaper.storage.store import FORMAT, Store
+from reaper.study.conditions import Condition
+from reaper.study.stages import Stage
+from reaper.tasks.sequence import Sequence, find_task
+from reaper.version import VERSION
+
+
+def contents_of(memory: LongTermMemory) -> str:
+    """A digest of every weight and name in a memory."""
+    digest = hashlib.sha256(canonical(list(memory.tasks)).encode())
+    for part, tensors in (("agent", memory.agent), ("retained", memory.retained)):
+        for name, tensor in sorted(tensors.items()):
+            digest.update(canonical([part, name, str(tensor.dtype), list(tensor.shape)]).encode())
+            digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """A memory from elsewhere, checked and ready to learn on from."""
+
+    source: str  # as it was given
+    found: Found
+    contents: str
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return self.found.memory.tasks
+
+    @property
+    def stage(self) -> Stage:
+        spec = {key: self.found.spec.get(key) for key in ("settings", "actions", "axes")}
+        spec |= {"format": FORMAT, "kind": INHERITED, "parents": {}, "tasks": list(self.tasks)}
+        return Stage({**spec, "contents": self.contents}, f"long-term memory from {self.source}")
+
+    def memories(self) -> list[Stage]:
+        """One a task: this memory for the last, and for those before it stages that are in no store."""
+        before = [
+            Stage({"kind": "unknown", "parents": {}, "contents": self.contents, "task": task}, f"before {self.source}")
+            for task in self.tasks[:-1]
+        ]
+        return [*before, self.stage]
+
+    def before(self, sequence: Sequence) -> Sequence:
+        """The known tasks and then the new ones."""
+        known = tuple(find_task(name) for name in self.tasks)
+        name = f"{sequence.name} after {self.found.sequence} ({self.contents[:6]})"
+        return Sequence(name, (*known, *sequence.tasks), self.found.spec["actions"])
+
+    def check(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
+        """Refuses what cannot be gone on with."""
+        source, axes = self.source, self.found.spec.get("axes")
+        if not condition.teaches.consolidates or condition.reverse:
+            why = "learns its tasks in reverse" if condition.reverse else "has no long-term memory"
+            raise UserError(f"{condition.name} {why}, so it cannot go on from {source}")
+        theirs = from_dict({**as_dict(Settings()), **self.found.spec["settings"]})
+        if theirs.frames != settings.frames:
+            seen = [f"{frames.history} frames of {frames.size} pixels" for frames in (theirs.frames, settings.frames)]
+            raise UserError(f"{source} sees {seen[0]} a side, and these tasks and settings have {seen[1]}")
+        if theirs.network.width != settings.network.width:
+            widths = f"{theirs.network.width}, and {condition.name} one of {settings.network.width}"
+            raise UserError(f"{source} has a network of width {widths}")
+        knowledge = axes.get("knowledge") if isinstance(axes, dict) else None
+        if knowledge != condition.knowledge:
+            raise UserError(f"{source} keeps {str(knowledge)[:40]}, and {condition.name} {condition.knowledge}")
+        actions = self.found.spec["actions"]
+        for task in sequence.tasks:
+            if task.name in self.tasks:
+                raise UserError(f"{task.name} is a task that {source} knows already; leave it out of --tasks")
+            if task.actions > actions:
+                raise UserError(f"{task.name} has {task.actions} actions, and {source} was made for {actions}")
+        context = Context(settings, actions, 0, (INHERITED,))
+        if lacking := condition.retention.lacks(context, self.found.memory):
+            raise UserError(f"{condition.name} cannot go on from {source}: that holds no {lacking.removeprefix('a ')}")
+
+    def write(self, store: Store) -> None:
+        """Puts the memory into the store, where it is not there yet."""
+        if store.has(self.stage.digest):
+            return
+        memory = self.found.memory
+        tensors = {name: part for name, part in (("agent", memory.agent), ("retained", memory.retained)) if part}
+        documents = {"memory": {"tasks": list(memory.tasks), "bytes": memory.bytes}, "rows": []}
+        finished = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        about = {"kind": INHERITED, "title": self.stage.title, "spec": self.stage.spec}
+        made = {"seconds": 0.0, "finished": finished, "version": VERSION}
+        store.write_stage(self.stage.digest, about, tensors, documents, made)
+
+    def record(self) -> dict[str, Any]:
+        """As it stands in the record of a run."""
+        return {"from": self.source, "contents": self.contents, "tasks": len(self.tasks)}
+
+
+def inherit(source: str | Path, condition: str | None = None, seed: int | None = None) -> Inheritance:
+    """Opens a memory to go on from; where it is an output folder with several runs, `condition` and `seed` choose."""
+    found = find_memory(source, {"condition": condition, "seed": seed})
+    memory = found.memory
+    open_found(found)  # refuses weights that do not fit their settings
+    for name in memory.tasks:
+        if ":" in name:  # Gymnasium would import the module before it
+            raise UserError(f"{source} names a task {name[:60]!r} that would run code of its own; it is not opened")
+    if len(set(memory.tasks)) < len(memory.tasks):
+        raise UserError(f"{source} names a task twice")
+    found = replace(found, spec={**found.spec, "settings": {**as_dict(Settings()), **found.spec["settings"]}})
+    return Inheritance(str(source), found, contents_of(memory))

@@ -1,0 +1,232 @@
+"""The paper's experiments: each a set of conditions, and an analysis over their stages and some of its own.
+
+They share one store. What two experiments have in common (teachers above all) is one stage with one digest, so a second
+experiment in the same output folder runs only what it adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from reaper.errors import UserError, unknown
+from reaper.paper.results import EWC_STRENGTHS, IMPORTANCE, MAIN_ALPHAS, ONLINE_DECAYS, ONLINE_STRENGTHS
+from reaper.study.chains import Chain
+from reaper.study.conditions import CONDITIONS, MAIN, Condition
+from reaper.study.plan import Ground, Plan, lay_ground
+from reaper.study.stages import Stage, evaluation_stage, fisher_stage, generator_stage, overlap_stage, student_stage
+from reaper.tasks.sequence import Sequence
+
+
+class TooFewTasks(UserError):
+    """A sequence on which an experiment cannot show what it is about."""
+
+
+class Further(NamedTuple):
+    """A stage that an analysis adds, and what it is to the analysis."""
+
+    stage: Stage
+    role: str
+    about: Mapping[str, Any]
+
+
+Adding = Callable[[list[Chain]], list[Further]]  # the chains of one seed -> the stages of the analysis
+
+
+def nothing_further(chains: list[Chain]) -> list[Further]:
+    return []
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper."""
+
+    name: str
+    about: str
+    shows: str  # where in the paper
+    analysis: str  # how its results are read (report/analyses.py)
+    conditions: tuple[Condition, ...]
+    on_two: tuple[Condition, ...] = ()  # those that learn only the first two tasks
+    further: Adding = nothing_further
+    tasks: str = "arcade-3"  # where none are named
+    least_tasks: int = 2
+
+
+def _rows(*names: str) -> tuple[Condition, ...]:
+    return tuple(CONDITIONS[name] for name in names)
+
+
+def _alphas(condition: str, alphas: tuple[float, ...]) -> tuple[Condition, ...]:
+    return tuple(CONDITIONS[condition].at(f"alpha={a:g}", {"long-term.alpha": a}) for a in alphas)
+
+
+def _grids() -> tuple[Condition, ...]:
+    """The two grids of the EWC appendix."""
+    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.strength": s}) for s in EWC_STRENGTHS]
+    online = [
+        CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"ewc.online-strength": s, "ewc.online-decay": d})
+        for s in ONLINE_STRENGTHS
+        for d in ONLINE_DECAYS
+    ]
+    return (*ewc, *online)
+
+
+# -- the stages that analyses add
+
+
+def students(chains: list[Chain]) -> list[Further]:
+    """A student of each task and one of all of them, each from real and from dreamt items."""
+    (chain,) = chains
+    settings, names, actions, seed = chain.settings, chain.sequence.names, chain.sequence.actions, chain.seed
+    generators = [generator_stage(settings, n, actions, seed, t) for n, t in zip(names, chain.teachers, strict=True)]
+    found = [Further(stage, "generator", {"tasks": [name]}) for name, stage in zip(names, generators, strict=True)]
+    lessons: list[tuple[tuple[str, ...], Stage, list[Stage], Stage]] = [
+        ((name,), teacher, [teacher], generator)
+        for name, teacher, generator in zip(names, chain.teachers, generators, strict=True)
+    ]
+    if len(names) > 1:
+        lessons.append((names, chain.memories[-1], chain.teachers, chain.memories[-1]))
+    for tasks, teacher, players, dreamer in lessons:
+        for items, sources in (("real", players), ("dreamt", [dreamer])):
+            student = student_stage(settings, tasks, actions, seed, items, teacher, sources)
+            title = f"evaluate {student.title.removesuffix(f' (seed {seed})')}"
+            test = evaluation_stage(title, settings, tasks, actions, seed, student)
+            about = {"items": items, "tasks": list(tasks)}
+            found += [Further(student, "student", about), Further(test, "evaluation", about)]
+    return found
+
+
+def overlaps(chains: list[Chain]) -> list[Further]:
+    """What matters to each last agent on each task, and how far that is the same."""
+    found = []
+    for chain in chains:
+        name, agent, tasks, actions = (
+            chain.condition.name,
+            chain.memories[-1],
+            chain.sequence.names,
+            chain.sequence.actions,
+        )
+        fishers = [
+            fisher_stage(
+                f"{name}: weights that matter to {task}", chain.settings, task, actions, chain.seed, agent, player
+            )
+            for task, player in zip(tasks, chain.teachers, strict=True)
+        ]
+        found += [Further(stage, "fisher", {"condition": name}) for stage in fishers]
+        overlap = overlap_stage(f"{name}: overlap of tasks", tasks, chain.seed, fishers)
+        found.append(Further(overlap, "overlap", {"condition": name}))
+    return found
+
+
+# -- the table
+
+_TABLE = (
+    Experiment(
+        "main", "nine conditions learn three tasks", "Table score-table, Fig. main-results", "scores", _rows(*MAIN)
+    ),
+    Experiment(
+        "extended",
+        "six tasks: what happens beyond capacity",
+        "Fig. extend-results",
+        "scores",
+        _rows("reh-extend", "RePR-extend", "reh-extend-policy", "RePR-extend-policy"),
+        tasks="arcade-6",
+    ),
+    Experiment(
+        "policy-short",
+        "only the policy is kept, and for a shorter time: does EWC work then?",
+        "Fig. policy-only-results",
+        "scores",
+        _rows("ewc-policy-short", "online-ewc-policy-short", "RePR-policy-short"),
+    ),
+    Experiment(
+        "item-quality",
+        "students taught from scratch on real or on dreamt items",
+        "Table scratch, Fig. real-fake-ims",
+        "students",
+        _rows("RePR"),
+        further=students,
+        least_tasks=1,
+    ),
+    Experiment(
+        "importance",
+        "how much the new task should count, with and without a second memory",
+        "Table lscale, and alpha 0.35, 0.55 and 0.75 of the main text",
+        "importance",
+        _alphas("RePR", MAIN_ALPHAS),
+        on_two=(*_alphas("PR", tuple(IMPORTANCE["PR"])), *_alphas("RePR", tuple(IMPORTANCE["RePR"]))),
+    ),
+    Experiment(
+        "overlap",
+        "whether tasks are played with the same weights, learnt in either order",
+        "Table F-over",
+        "overlap",
+        _rows("RePR", "RePR-rev"),
+        further=overlaps,
+    ),
+    Experiment("ewc-search", "the best strength of EWC and online-EWC", "Grids of the EWC appendix", "grid", _grids()),
+)
+EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({row.name: row for row in _TABLE})
+
+
+def find_experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise unknown("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]
+
+
+# -- planning one
+
+
+def plan_experiment(name: str, tasks: str | None = None, **options: Any) -> Plan:
+    """Everything an experiment runs, checked; the options are those of `study.lay_ground`."""
+    experiment = find_experiment(name)
+    ground = lay_ground(tasks or experiment.tasks, **options)
+    count = len(ground.sequence.tasks)
+    if count < experiment.least_tasks:
+        raise TooFewTasks(
+            f"experiment {name} needs {experiment.least_tasks} tasks or more; {ground.sequence.name} has {count}"
+        )
+    two = Sequence(",".join(ground.sequence.names[:2]), ground.sequence.tasks[:2])
+    chains = [chain for row in experiment.conditions for chain in ground.chains(row)]
+    chains += [chain for row in experiment.on_two for chain in ground.chains(row, two if count > 2 else None)]
+    chains = list({chain.name: chain for chain in chains}.values())  # on two tasks, both groups are one
+    plan = Plan(chains, ground.common, ground.means, ground.sequence.notices)
+    for seed in ground.seeds:
+        _add_seed(plan, experiment, ground, seed)
+    return plan
+
+
+def _add_seed(plan: Plan, experiment: Experiment, ground: Ground, seed: int) -> None:
+    """The analysis of one seed, and the record from which a report knows it."""
+    chains = [chain for chain in plan.chains if chain.seed == seed]
+    command = ground.command("experiment", experiment.name)
+    for chain in chains:
+        chain.command = command if chain.condition.base else ground.command("run", chain.condition.name)
+    further = experiment.further(chains)
+    plan.further += [row.stage for row in further]
+    sequence = ground.sequence
+    plan.experiments.append(
+        {
+            "name": f"{experiment.name}--{sequence.file_name}--seed-{seed}",
+            "experiment": experiment.name,
+            "sequence": sequence.name,
+            "tasks": list(sequence.names),
+            "titles": [task.title for task in sequence.tasks],
+            "seed": seed,
+            "command": command,
+            "runs": [chain.name for chain in chains],
+            "stages": [
+                {
+                    "digest": row.stage.digest,
+                    "title": row.stage.title,
+                    "parents": list(row.stage.parents.values()),
+                    "role": row.role,
+                    "about": dict(row.about),
+                }
+                for row in further
+            ],
+        }
+    )

@@ -1,0 +1,123 @@
+"""The command line: bad input is one clear line and exit code 2, and nothing is written."""
+
+import json
+
+import pytest
+
+from reaper.cli.main import main
+
+BAD = [
+    (["run", "RePRR"], "did you mean 'RePR'"),
+    (["run", "RePR", "--tasks", "catchh"], "did you mean 'catch'"),
+    (["run", "RePR", "--tasks", "catch,catch"], "only once"),
+    (["run", "RePR", "--tasks", "catch,ALE/Pong-v5"], "different frame sizes"),
+    (["run", "RePR", "--fraction", "0"], "--fraction must be above 0"),
+    (["run", "RePR", "--fraction", "1.5"], "at most 1"),
+    (["run", "RePR", "--fraction", "nan"], "--fraction must be"),
+    (["run", "RePR", "--seeds", "-1"], "--seeds must be"),
+    (["run", "RePR", "--seeds", "x"], "invalid int value"),
+    (["run", "RePR", "--workers", "0"], "--workers must be"),
+    (["run", "RePR", "--long-term.alpha", "1.2"], "--long-term.alpha must lie between 0 and 1"),
+    (["run", "RePR", "--long-term.alhpa", "0.5"], "did you mean 'long-term.alpha'"),
+    (["run", "RePR", "--short-term.learning-rate", "1"], "did you mean 'optimiser.learning-rate'"),
+    (["run", "RePR", "--evaluation.games", "0"], "--evaluation.games must be above 0"),
+    (["run", "RePR", "--play.games", "2.5"], "takes int"),
+    (["run", "RePR", "--play.games"], "needs a value"),
+    (["run", "RePR", "--sedes", "1"], "did you mean --seeds"),
+    (["run", "RePR", "--device", "cuda"], "no CUDA device"),
+    (["run", "RePR", "--device", "toaster"], "unknown --device"),
+    (["run", "RePR", "--scale", "papre"], "did you mean 'paper'"),
+    (["run", "RePR", "--tasks", "Pendulum-v1"], "needs discrete"),
+    (["run", "RePR", "--tasks", "CartPole-v1"], "needs uint8 images"),
+    (["run", "RePR", "--tasks", "ALE/Boxin-v5"], "did you mean 'ALE/Boxing-v5'"),
+    (["run", "reh", "--tasks", "atari-3", "--rehearsal.items", "90000000"], "GB of memory"),
+    (["run"], "required: CONDITION"),
+    (["report", "nowhere"], "is not a run"),
+    (["watch", "nowhere"], "is not a run"),
+    (["play", "nowhere", "--task", "catch"], "is not a run"),
+    (["dance"], "invalid choice"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_bad_input_is_one_line(words, complaint, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(words) == 2
+    error = capfd.readouterr().err.strip()
+    assert complaint in error
+    assert len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_with_other_settings_is_refused_and_unharmed(tiny_run, capfd):
+    before = {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
+    assert main(["run", "RePR", "--tasks", "catch,dodge,frog", "--out", str(tiny_run)]) == 2
+    assert "was made with other settings" in capfd.readouterr().err
+    assert {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()} == before
+
+
+def test_a_damaged_agent_is_refused(tmp_path, capfd):
+    from conftest import run_tiny
+
+    run_tiny(tmp_path / "run", ["no-reh"], tasks="catch")
+    for path in (tmp_path / "run").glob("stages/*/agent.safetensors"):
+        path.write_bytes(b"\x80\x04]q\x00.")  # what a pickle begins with
+    assert main(["play", str(tmp_path / "run"), "--task", "catch"]) == 2
+    assert "checksum" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("extra", ["ale_py", "imageio_ffmpeg"])
+def test_a_missing_extra_names_its_pip_command(extra, tiny_run, tmp_path, monkeypatch, capfd):
+    monkeypatch.setitem(__import__("sys").modules, extra, None)
+    film = ["play", str(tiny_run), "--condition", "RePR", "--task", "catch", "--video", str(tmp_path / "a.mp4")]
+    words = ["run", "RePR", "--tasks", "atari-3"] if extra == "ale_py" else film
+    assert main(words) == 2
+    assert "pip install 'reaper-rl[" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "field", "known"),
+    [
+        ("conditions", "name", "reh-limit-comp"),
+        ("tasks", "name", "atari-6"),
+        ("equations", "label", "repr-loss"),
+    ],
+)
+def test_lists_are_machine_readable(command, field, known, capfd):
+    assert main([command, "--json"]) == 0
+    assert known in [row[field] for row in json.loads(capfd.readouterr().out)]
+
+
+def test_play_scores_and_films(tiny_run, tmp_path, capfd):
+    video = tmp_path / "catch.gif"
+    words = ["play", str(tiny_run), "--condition", "RePR", "--task", "Catch", "--games", "2", "--video", str(video)]
+    assert main(words) == 0
+    assert capfd.readouterr().out.count("Catch, game") == 2
+    from PIL import Image
+
+    with Image.open(video) as film:
+        assert film.n_frames > 50
+        assert film.size[0] >= 300
+
+
+def test_play_asks_which_run(tiny_run, capfd):
+    assert main(["play", str(tiny_run), "--task", "catch"]) == 2
+    assert "several runs" in capfd.readouterr().err
+    assert main(["play", str(tiny_run), "--task", "pong", "--condition", "RePR"]) == 2
+    assert "unknown task 'pong'" in capfd.readouterr().err
+
+
+def test_progress_is_one_json_object_a_line(tmp_path, capfd):
+    from conftest import TINY
+
+    settings = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
+    assert main(["run", "no-reh", "--tasks", "catch", "--out", str(tmp_path / "run"), *settings]) == 0
+    output = capfd.readouterr()
+    events = [json.loads(line) for line in output.err.splitlines() if line.startswith("{")]
+    assert {"started", "finished"} <= {event["event"] for event in events}
+    assert max(event["stages_finished"] for event in events) == events[0]["stages"]
+    assert "no-reh" in output.out
+    assert (tmp_path / "run" / "report" / "index.html").exists()

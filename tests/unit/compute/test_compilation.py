@@ -1,0 +1,288 @@
+"""Compiled and eager learning do the same, update by update."""
+
+import os
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from reaper.compute.compilation import (
+    can_compile,
+    compiled,
+    quick_rounding,
+    tiny_numbers_as_zero,
+    unchecked,
+    worth_compiling,
+)
+from reaper.compute.cuda_graph import copied
+from reaper.compute.optimiser import FlatWeights
+from reaper.compute.update import Update
+from reaper.config.presets import ARCADE, PAPER, at_fraction, with_overrides
+from reaper.context import Context, kept_weights
+from reaper.generators.gan.training import AdversarialTraining
+from reaper.learning import adversarial, short_term, update
+from reaper.learning.long_term import Consolidation
+from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.memory.items import Items
+from reaper.memory.long_term import LongTermMemory
+from reaper.networks.q_network import QNetwork
+from reaper.retention.ewc import OnlineEWC
+from reaper.study import stages
+from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.tasks.sequence import find_task
+
+LARGE_FRAMES = {
+    "play.games": 4,
+    "play.batch-size": 8,
+    "play.replay-frames": 400,
+    "play.replay-start": 40,
+    "short-term.observed-frames": 96,
+    "short-term.target-every": 32,
+    "evaluation.games": 1,
+    "optimiser.learning-rate": 0.1,  # the paper's moves nothing in so few updates
+}
+CONSOLIDATION = {
+    "long-term.observed-frames": 96,
+    "long-term.best-window": 96,
+    "generator.pseudo-items": 40,
+    "generator.steps": 2,
+    "generator.batch-size": 2,
+    "ewc.fisher-batches": 1,
+    "evaluation.every": 1000,
+    "optimiser.learning-rate": 0.05,
+}
+
+
+ROUNDING = (adversarial, short_term, update)  # the modules that do
+
+
+@pytest.fixture(autouse=True)
+def full_numbers(monkeypatch):
+    """Also on a CPU where compiled updates round theirs (test_rounding.py)."""
+    for module in ROUNDING:
+        monkeypatch.setattr(module, "quick_rounding", lambda device: None)
+
+
+def weights_after(compiles):
+    settings = with_overrides(PAPER, LARGE_FRAMES)
+    context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
+    learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
+    learner.practice.run_to(settings.short_term.observed_frames)
+    learner.close()
+    assert learner.best.losses > 0
+    return learner.practice.weights.values.clone(), FlatWeights(context.q_network()).values
+
+
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_compiled_updates_are_the_eager_ones():
+    eager, before = weights_after(False)
+    compiled, _ = weights_after(True)
+    moved = (eager - before).abs().max()
+    assert moved > 1e-4
+    assert (eager - compiled).abs().max() < 1e-3 * moved
+
+
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_gradients_of_weights_that_are_put_off_are_the_same():
+    """As for a GPU, which computes them side by side."""
+    from reaper.compute.concurrent_gradients import PutOffGradientsOfWeights
+
+    seen = []
+
+    class Watched(PutOffGradientsOfWeights):
+        def __call__(self, graph):
+            super().__call__(graph)
+            seen.extend(node for node in graph.nodes if "gradients_of_weights" in str(node.target))
+
+        def uuid(self):
+            return None  # or a second run would find the graph in the cache, and not be seen
+
+    torch.manual_seed(0)
+    network = QNetwork(84, 4, 6)
+    network.folds = True
+    states, wanted = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8), torch.randn(8, 6)
+    weights = FlatWeights(network)
+
+    def gradients(values):
+        def loss(parameters):
+            named = dict(zip(weights.names, parameters, strict=True))
+            return (torch.func.functional_call(network, named, (states,)) - wanted).square().mean()
+
+        return torch.func.grad(loss)(values)
+
+    values = weights.views(weights.values)
+    put_off = torch.compile(gradients, fullgraph=True, options={"post_grad_custom_post_pass": Watched()})(values)
+    (node,) = seen
+    slopes, _, _, _, lefts, _ = node.args
+    assert (len(slopes), len(lefts)) == (3, 1)  # three convolutions and the hidden layer
+    for found, expected in zip(put_off, gradients(values), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_compiling_is_left_out_where_it_does_not_pay(monkeypatch):
+    monkeypatch.setattr("reaper.compute.compilation.can_compile", lambda device: True)
+    cpu = torch.device("cpu")
+    assert worth_compiling(PAPER, cpu)
+    assert not worth_compiling(ARCADE, cpu)
+    assert not worth_compiling(at_fraction(PAPER, 0.0005), cpu)
+    monkeypatch.setattr("reaper.compute.compilation.can_compile", lambda device: False)
+    assert not worth_compiling(PAPER, cpu)
+
+
+def test_what_cannot_be_compiled_is_run_as_it_is():
+    def untraceable(values):
+        return values * (2.0 if float(values.sum()) > 0 else -1.0)  # a branch on a tensor
+
+    run = compiled(untraceable, torch.device("cpu"))
+    with pytest.warns(UserWarning, match="untraceable is run without compiling"):
+        assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+    assert run(torch.tensor([-1.0])).tolist() == [1.0]
+
+
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_what_changes_between_two_steps_is_noticed():
+    loss = SimpleNamespace(factor=2.0)
+    run = compiled(lambda values: values * loss.factor, torch.device("cpu"))
+    for factor in (2.0, 3.0):
+        loss.factor = factor
+        found = [run(torch.ones(4))[0].item()]
+        with unchecked():
+            found += [run(torch.ones(4))[0].item() for _ in range(2)]
+        assert found == [factor] * 3
+
+
+COMPILES = """
+import warnings
+import torch
+from reaper.compute.compilation import compiled
+def doubled(numbers):
+    return (numbers * 2).relu()
+warnings.filterwarnings("error", message=".*without compiling")
+print(compiled(doubled, torch.device("cpu"))(torch.ones(3)).tolist())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_half_a_file_in_torchs_cache_costs_nothing_but_time(tmp_path):
+    """As a process leaves it that is killed while it compiles."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+
+    def run():
+        words = [sys.executable, "-c", COMPILES]
+        ran = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=200)
+        assert ran.stdout == "[2.0, 2.0, 2.0]\n", ran.stderr
+
+    run()
+    built = list((tmp_path / "cache").rglob("*.so"))
+    assert built
+    for path in built:
+        path.write_bytes(path.read_bytes()[:100])
+    run()
+    assert not list(tmp_path.glob("reaper-compiled-*"))  # the second one tidies up
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+@pytest.mark.filterwarnings("error:.*without compiling")
+@pytest.mark.parametrize(
+    ("name", "rounds"),
+    [(name, False) for name in ("RePR", "ewc", "online-ewc", "PR", "DGDMN", "RePR-policy-short", "no-reh")]
+    + [("RePR", True), ("PR", True), ("ewc", True)],
+)
+def test_every_kind_of_consolidation_compiles(name, rounds, monkeypatch):
+    if rounds and quick_rounding(torch.device("cpu")) is None:
+        pytest.skip("this processor is no quicker with bf16")
+    for module in ROUNDING if rounds else ():
+        monkeypatch.setattr(module, "quick_rounding", quick_rounding)
+    settings = with_overrides(PAPER, {**LARGE_FRAMES, **CONSOLIDATION})
+    condition, agents = CONDITIONS[name], []
+    for compiles in (False, True):
+        torch.compiler.reset()
+        context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
+        teacher = Teacher(context.q_network().state_dict(), 0.0, 1.0)
+        other = replace(context, names=("another",))
+        start = kept_weights(other.q_network())
+        generator = kept_weights(context.adversaries()[0])
+        consolidation = Consolidation(
+            context,
+            (find_task("ALE/Boxing-v5"), find_task("ALE/Pong-v5")),
+            condition.teaches,
+            condition.retention,
+            KNOWLEDGE[condition.knowledge](),
+            teacher,
+            generator,
+        )
+        memory = LongTermMemory(start, ("ALE/Boxing-v5",), retained(condition.retention, start, generator))
+        agents.append(consolidation.run(memory).memory.agent)
+    moved = max(float((agents[0][key] - start[key]).abs().max()) for key in start)
+    apart = max(float((agents[0][key] - agents[1][key]).abs().max()) for key in start)
+    assert moved > 1e-4
+    assert apart < (0.1 if rounds else 1e-2) * moved
+
+
+def retained(retention, agent, generator):
+    """A long-term memory that holds whatever the method wants of one earlier task."""
+    fisher = {key: torch.full_like(value, 0.1) for key, value in agent.items()}
+    parts = {f"generator.{key}": value for key, value in generator.items()}
+    prefix = "fisher" if isinstance(retention, OnlineEWC) else "fisher.0"
+    return parts | {f"{prefix}.{key}": value for key, value in fisher.items()}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
+def test_compiled_adversarial_updates_are_the_eager_ones():
+    """Both losses, with derivatives of derivatives and running statistics; Adam's mean is the gradient, its decay being
+    zero."""
+    context = Context(with_overrides(ARCADE, {"generator.batch-size": 8}), 6, 0, ("gan",))
+    states = torch.randint(0, 256, (40, 2, 16, 16), dtype=torch.uint8)
+    eager, quick = (AdversarialTraining(context, Items(states), Items(states.flip(0)), 2) for _ in range(2))
+    for training in (eager, quick):
+        training.pair.generator.train()
+    pair = quick.pair
+    quick.update_d = Update(quick.update_d.weights, quick.update_d.optimiser, pair.discriminator_loss, compiles=True)
+    quick.update_g = Update(quick.update_g.weights, quick.update_g.optimiser, pair.generator_loss, compiles=True)
+    for _ in range(3):
+        quick.parts.restore(copied(eager.parts.state()))
+        eager.both()
+        quick.both()
+        torch.testing.assert_close(quick.losses, eager.losses, rtol=1e-4, atol=1e-5)
+        for one, other in ((quick.update_d, eager.update_d), (quick.update_g, eager.update_g)):
+            assert (one.optimiser.mean - other.optimiser.mean).norm() < 1e-3 * other.optimiser.mean.norm()
+        for one, other in zip(pair.generator.buffers(), eager.pair.generator.buffers(), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def tiny_number():
+    return torch.full((20,), 1e-30).mul(1e-10).max().item()
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="threads may begin otherwise there")
+def test_numbers_that_slow_a_cpu_down_are_zero_in_a_stage_and_nowhere_else(monkeypatch):
+    seen = []
+
+    def kind(work):
+        with ThreadPoolExecutor(1) as pool:
+            seen.extend([tiny_number(), pool.submit(tiny_number).result()])
+        raise InterruptedError
+
+    monkeypatch.setitem(stages._KINDS, "look", kind)
+    with pytest.raises(InterruptedError):
+        stages._run(SimpleNamespace(kind="look"), SimpleNamespace(device=torch.device("cpu")))
+    assert seen == [0.0, 0.0]
+    assert tiny_number() > 0
+
+
+def test_who_takes_tiny_numbers_as_zero_before_does_so_afterwards():
+    torch.set_flush_denormal(True)
+    try:
+        with tiny_numbers_as_zero():
+            pass
+        assert tiny_number() == 0
+    finally:
+        torch.set_flush_denormal(False)

@@ -1,0 +1,72 @@
+"""Stored items: nothing is lost in packing, nothing is over its bytes, every task has its share."""
+
+import torch
+from conftest import TINY
+
+from reaper.config.presets import ARCADE, with_overrides
+from reaper.context import Context
+from reaper.memory.items import Items, compress, decompress
+from reaper.memory.long_term import LongTermMemory
+from reaper.retention import CompressedRehearsal, Rehearsal
+
+SHAPE = (2, 16, 16)
+
+
+def random_states(count: int, seed: int) -> torch.Tensor:
+    return torch.randint(0, 256, (count, *SHAPE), generator=torch.Generator().manual_seed(seed)).to(torch.uint8)
+
+
+def flat_states(count: int, grey: int) -> torch.Tensor:
+    """States that pack well, told apart by one pixel."""
+    states = torch.full((count, *SHAPE), grey, dtype=torch.uint8)
+    states[:, 0, 0, 0] = torch.arange(count) % 256
+    return states
+
+
+def test_packing_loses_nothing():
+    states = torch.cat([random_states(5, 0), flat_states(5, 200)])
+    assert torch.equal(decompress(compress(states), SHAPE), states)
+
+
+def remember_three_tasks(method, settings, make):
+    """The store after three tasks, whose states are grey levels 10, 20, 30."""
+    memory = None
+    for number in range(3):
+        context = Context(settings, 6, 0, ("test", str(number)))
+        new = Items(make(500, 10 * (number + 1)))
+        kept = method.remember(context, memory, None, new).retained
+        memory = LongTermMemory({}, tuple("abc"[: number + 1]), kept)
+    return memory
+
+
+def test_raw_store_shares_its_fixed_size_equally():
+    settings = with_overrides(ARCADE, {**TINY, "rehearsal.items": 61})
+    memory = remember_three_tasks(Rehearsal(), settings, flat_states)
+    assert [len(memory.retained[f"items.{task}"]) for task in range(3)] == [20, 20, 20]
+    assert [int(memory.retained[f"items.{task}"][0, 1, 5, 5]) for task in range(3)] == [10, 20, 30]
+    assert memory.bytes <= Rehearsal().kept_bytes(settings, 6, 3) == 61 * 512
+
+
+def test_compressed_store_fits_many_more_items_in_the_same_bytes():
+    settings = with_overrides(ARCADE, {**TINY, "rehearsal.items": 10_000, "rehearsal.limited-items": 12})
+    method = CompressedRehearsal()
+    memory = remember_three_tasks(method, settings, flat_states)
+    stored = method.stored(Context(settings, 6, 0, ("test",)), memory)
+    assert memory.bytes <= 12 * 512
+    assert min(len(states) for states in stored) > 12
+    assert [int(states[0, 1, 5, 5]) for states in stored] == [10, 20, 30]
+
+
+def test_items_are_answered_once():
+    items = Items(random_states(30, 1))
+    calls = []
+
+    class Network(torch.nn.Module):
+        def forward(self, states):
+            calls.append(len(states))
+            return states.float().mean(dim=(1, 2, 3), keepdim=True).flatten(1).expand(-1, 6)
+
+    answered = items.answered_by(Network())
+    states, answers = answered.sample(8, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(answers[:, 0], states.float().mean(dim=(1, 2, 3)))
+    assert calls == [30]

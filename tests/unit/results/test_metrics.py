@@ -1,0 +1,93 @@
+"""Metrics of small score matrices, worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reaper.results import metrics
+
+# After each task (rows) on each task (columns), already normalised.
+MATRIX = np.array(
+    [
+        [1.0, 0.1, 0.0],
+        [0.5, 0.9, 0.3],
+        [0.7, 0.6, 0.8],
+    ]
+)
+
+
+def test_normalised_puts_random_play_at_zero_and_the_single_task_agent_at_one():
+    # (5 - 2) / (12 - 2), and below random play it is negative
+    np.testing.assert_allclose(metrics.normalised(np.array([2.0, 12.0, 5.0, 0.0]), 2.0, 12.0), [0, 1, 0.3, -0.2])
+
+
+def test_normalised_works_on_a_matrix_column_by_column():
+    scores = np.array([[10.0, 0.0], [5.0, 20.0]])
+    random, single = np.array([0.0, -20.0]), np.array([10.0, 20.0])
+    np.testing.assert_allclose(metrics.normalised(scores, random, single), [[1, 0.5], [0.5, 1]])
+
+
+@pytest.mark.parametrize("single", [2.0, 1.0, np.nan])
+def test_normalised_is_nan_where_the_single_task_agent_is_no_better_than_random(single: float):
+    assert np.isnan(metrics.normalised(5.0, 2.0, single))
+
+
+def test_average_is_of_the_last_row():
+    assert metrics.average(MATRIX) == pytest.approx((0.7 + 0.6 + 0.8) / 3)
+
+
+def test_forgetting_is_from_the_best_a_task_ever_was():
+    # task 0: best of 1.0 and 0.5, now 0.7; task 1: best 0.9, now 0.6; the last task cannot have been forgotten
+    assert metrics.forgetting(MATRIX) == pytest.approx(((1.0 - 0.7) + (0.9 - 0.6)) / 2)
+
+
+def test_forgetting_sees_a_peak_that_backward_transfer_does_not():
+    matrix = np.array([[0.5, 0, 0], [1.0, 1.0, 0], [0.5, 1.0, 1.0]])
+    assert metrics.forgetting(matrix) == pytest.approx((0.5 + 0) / 2)
+    assert metrics.backward_transfer(matrix) == pytest.approx(0)
+
+
+def test_backward_transfer_is_from_when_a_task_was_learnt():
+    assert metrics.backward_transfer(MATRIX) == pytest.approx(((0.7 - 1.0) + (0.6 - 0.9)) / 2)
+
+
+def test_forward_transfer_is_from_just_before_a_task_is_learnt():
+    assert metrics.forward_transfer(MATRIX) == pytest.approx((0.1 + 0.3) / 2)
+
+
+def test_kept_is_the_share_of_what_was_learnt_of_earlier_tasks():
+    assert metrics.kept(MATRIX) == pytest.approx((0.7 + 0.6) / (1.0 + 0.9))
+    assert np.isnan(metrics.kept(np.array([[0.0, 0.0], [0.0, 1.0]])))  # nothing was learnt, so nothing can be kept
+
+
+@pytest.mark.parametrize("name", ["forgetting", "backward transfer", "forward transfer"])
+def test_one_task_has_nothing_to_forget_and_nothing_to_transfer(name: str):
+    assert np.isnan(metrics.METRICS[name](np.array([[1.0]])))
+    assert np.isnan(metrics.kept(np.array([[1.0]])))
+
+
+@pytest.mark.parametrize("name", metrics.METRICS)
+def test_an_unfinished_run_has_no_metrics(name: str):
+    unfinished = MATRIX.copy()
+    unfinished[-1] = np.nan
+    value = metrics.METRICS[name](unfinished)
+    assert np.isnan(value) != (name == "forward transfer")  # which is known once the last task is about to be learnt
+
+
+def test_bootstrap_of_one_seed_is_that_seed():
+    assert metrics.bootstrap_interval([0.4]) == (0.4, 0.4)
+
+
+def test_bootstrap_of_two_seeds():
+    # Resampled means are 0, 0.5 and 1 with weights 1/4, 1/2 and 1/4: 95 % of them reach from 0 to 1, 40 % do not.
+    assert metrics.bootstrap_interval([0.0, 1.0]) == (0.0, 1.0)
+    assert metrics.bootstrap_interval([0.0, 1.0], level=0.4) == (0.5, 0.5)
+
+
+def test_bootstrap_is_repeatable_and_narrows_with_more_seeds():
+    few, many = [0.2, 0.8, 0.5], [0.2, 0.8, 0.5] * 20
+    low, high = metrics.bootstrap_interval(few)
+    assert metrics.bootstrap_interval(few) == (low, high)
+    narrow_low, narrow_high = metrics.bootstrap_interval(many)
+    assert low < narrow_low < 0.5 < narrow_high < high

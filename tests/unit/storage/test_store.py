@@ -1,0 +1,105 @@
+"""The store: whole or not at all, checked on every read, one writer."""
+
+import json
+import multiprocessing
+
+import pytest
+import torch
+from conftest import run_tiny
+
+from reaper.errors import DamagedArtefact, UserError
+from reaper.storage.files import canonical
+from reaper.storage.store import Store, digest_of
+
+COMMON = {"version": "1", "settings": {"a": {"b": 1}}}
+SPEC = {"kind": "x"}
+D1 = digest_of(SPEC)
+
+
+def written(folder):
+    store = Store.open_for(folder, COMMON)
+    store.write_stage(
+        D1, {"kind": "x", "spec": SPEC}, {"agent": {"w": torch.arange(4.0)}}, {"rows": [1, 2]}, {"seconds": 1}
+    )
+    return store
+
+
+def test_what_is_written_is_read(tmp_path):
+    stage = written(tmp_path / "out").stage(D1)
+    assert stage.tensors("agent")["w"].tolist() == [0, 1, 2, 3]
+    assert stage.document("rows") == [1, 2]
+    assert stage.made() == {"seconds": 1}
+    assert not list((tmp_path / "out" / "stages").glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["agent.safetensors", "rows.json"])
+@pytest.mark.parametrize("damage", ["truncate", "empty", "flip", "remove"])
+def test_damage_is_found_on_use(tmp_path, name, damage):
+    stage = written(tmp_path / "out").stage(D1)
+    path = stage.folder / name
+    data = bytearray(path.read_bytes())
+    if damage == "remove":
+        path.unlink()
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes({"truncate": data[:-1], "empty": b"", "flip": data}[damage])
+    with pytest.raises(DamagedArtefact, match="is missing" if damage == "remove" else "checksum"):
+        stage.tensors("agent") if name.startswith("agent") else stage.document("rows")
+    with pytest.raises(DamagedArtefact):
+        stage.check()
+
+
+def test_a_damaged_stage_is_never_built_upon(tmp_path, capsys):
+    run_tiny(tmp_path / "out", ["no-reh"], tasks="catch,dodge")
+    agent = next((tmp_path / "out" / "stages").glob("*/agent.safetensors"))
+    agent.write_bytes(agent.read_bytes()[:-3])
+    with pytest.raises(DamagedArtefact, match="reaper verify"):
+        run_tiny(tmp_path / "out", ["no-reh", "reh"], tasks="catch,dodge")
+
+
+def test_other_settings_are_refused_by_name(tmp_path):
+    written(tmp_path / "out").close()
+    with pytest.raises(UserError, match=r"a\.b was 1, now 2"):
+        Store.open_for(tmp_path / "out", {"version": "2", "settings": {"a": {"b": 2}}})
+    Store.open_for(tmp_path / "out", COMMON | {"version": "2"})
+
+
+def test_another_format_is_refused(tmp_path):
+    written(tmp_path / "out").close()
+    header = tmp_path / "out" / "reaper.json"
+    header.write_text(json.dumps(json.loads(header.read_text()) | {"format": 99}))
+    with pytest.raises(UserError, match="incompatible version"):
+        Store.open(tmp_path / "out")
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path):
+    (tmp_path / "letters.txt").write_text("dear reader")
+    with pytest.raises(UserError, match="not empty"):
+        Store.open_for(tmp_path, COMMON)
+    assert not (tmp_path / "reaper.json").exists()
+
+
+def _hold(folder, ready, done):
+    store = Store.open_for(folder, COMMON)
+    ready.set()
+    done.wait(30)
+    store.close()
+
+
+def test_two_writers_are_refused_and_a_killed_one_leaves_no_lock(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "out", ready, done))
+    holder.start()
+    assert ready.wait(60)
+    with pytest.raises(UserError, match="another run is writing"):
+        Store.open_for(tmp_path / "out", COMMON)
+    holder.kill()
+    holder.join()
+    Store.open_for(tmp_path / "out", COMMON).close()
+
+
+def test_equal_specs_have_equal_digests():
+    assert digest_of({"a": 1, "b": [1.5, None]}) == digest_of({"b": [1.5, None], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": 2})
+    assert canonical({"b": 1, "a": 2}) == '{"a":2,"b":1}'

@@ -1,0 +1,175 @@
+"""A long-term memory from elsewhere learns further tasks."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, run_tiny, run_words
+
+import reaper
+from reaper.cli.main import main
+from reaper.errors import UserError
+from reaper.memory.long_term import LongTermMemory
+from reaper.report.findings import cautions
+from reaper.report.page import write_report
+from reaper.report.scores import gather_scores
+from reaper.results import metrics
+from reaper.results.runs import read_results
+from reaper.storage.pack import export_run, export_weights
+from reaper.storage.store import Store
+from reaper.storage.verify import verify
+from reaper.study.continue_from import contents_of, inherit
+from reaper.study.plan import plan
+
+SELDOM_TESTED = {"evaluation.every": 10_000, "evaluation.games": 1}  # whole games take most of a small run's time
+
+
+def plan_tiny(conditions, tasks, source, **options):
+    return plan(conditions, tasks, device="cpu", overrides=TINY, workers=1, continue_from=source, **options)
+
+
+@pytest.fixture(scope="module")
+def pack(tiny_run, tmp_path_factory):
+    file = tmp_path_factory.mktemp("pack") / "RePR.reaper"
+    export_weights(tiny_run, file, {"condition": "RePR"}, None)
+    return file
+
+
+@pytest.fixture(scope="module")
+def further(pack, tmp_path_factory):
+    """RePR's memory of three tasks, taught a fourth, with and without retention."""
+    folder = tmp_path_factory.mktemp("further") / "run"
+    run_tiny(folder, ["RePR", "no-reh"], "shooter", overrides=SELDOM_TESTED, continue_from=str(pack))
+    return folder
+
+
+def test_the_memory_is_the_start_and_its_tasks_come_first(tiny_run, further):
+    run = next(run for run in Store.open(further).runs() if run["condition"]["name"] == "RePR")
+    assert run["tasks"] == ["catch", "dodge", "frog", "shooter"]
+    store = Store.open(further)
+    assert [store.has(digest) for digest in run["memories"]] == [False, False, True, True]
+    before, after = reaper.load(tiny_run, condition="RePR"), reaper.load(further, condition="RePR", after_task=3)
+    assert before.tasks == after.tasks
+    assert all(torch.equal(after.memory.agent[name], value) for name, value in before.memory.agent.items())
+    last = reaper.load(further, condition="RePR")
+    assert last.tasks == ("catch", "dodge", "frog", "shooter")
+    assert last.memory.part("generator")
+    assert last.memory.bytes == before.memory.bytes
+
+
+def test_only_what_is_new_is_learnt(further):
+    kinds = [Store.open(further).stage(digest).manifest["kind"] for digest in Store.open(further).stages()]
+    assert kinds.count("short-term") == 1
+    assert kinds.count("inherited memory") == 1  # one for both conditions
+    assert kinds.count("consolidate") == 2
+
+
+def test_the_name_is_that_of_the_contents(tiny_run, pack, tmp_path):
+    moved = tmp_path / "elsewhere.reaper"
+    moved.write_bytes(pack.read_bytes())
+    halved = tmp_path / "half.reaper"
+    export_weights(tiny_run, halved, {"condition": "RePR"}, None, half=True)
+    sources = (pack, moved, halved)
+    digests = [plan_tiny(["RePR"], "shooter", source).chains[0].inherited.stage.digest for source in sources]
+    folder = plan_tiny(["RePR"], "shooter", tiny_run, from_condition="RePR").chains[0].inherited.stage.digest
+    assert digests[0] == digests[1] == folder
+    assert digests[2] != folder
+    memory = LongTermMemory({"w": torch.zeros(2)}, ("catch",))
+    assert contents_of(memory) != contents_of(LongTermMemory({"w": torch.zeros(2)}, ("dodge",)))
+    assert contents_of(memory) != contents_of(LongTermMemory({"w": torch.zeros(1, 2)}, ("catch",)))
+
+
+def test_the_report_says_what_is_not_known(further):
+    store = Store.open(further)
+    results = read_results(store)
+    result = next(result for result in results if result.name == "RePR")
+    assert result.finished
+    assert result.learnt == 4
+    assert np.isnan(result.scores[:2]).all()
+    assert not np.isnan(result.scores[2:]).any()
+    assert np.isnan(result.single[:3]).all()
+    assert [phase.observed_frames for phase in result.phases] == [0, 0, 0, 160]
+    scores = gather_scores(results)[0]
+    assert scores.without_reference == ("catch", "dodge", "frog")
+    assert any("reaper run single --tasks catch,dodge,frog" in text for text in cautions(scores, []))
+    page = write_report(store).read_text()
+    assert "Learnt on from" in page
+    assert "all 9 finished" in page
+    assert verify(further) == []
+
+
+def test_singles_that_are_added_later_are_used(further, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(further, copy)
+    run_tiny(copy, ["single"], "catch,dodge,frog", overrides=SELDOM_TESTED)
+    result = next(result for result in read_results(Store.open(copy)) if result.name == "RePR")
+    assert not np.isnan(result.single).any()
+
+
+def test_metrics_begin_where_the_scores_do():
+    unknown = [np.nan] * 3
+    matrix = np.array([unknown, [1.0, 0.8, 0.1], [0.5, 0.6, 0.9]])
+    assert metrics.forgetting(matrix, 1) == pytest.approx((0.5 + 0.2) / 2)
+    assert metrics.backward_transfer(matrix, 1) == pytest.approx(-(0.5 + 0.2) / 2)
+    assert metrics.forward_transfer(matrix, 1) == pytest.approx(0.1)
+    assert metrics.kept(matrix, 1) == pytest.approx(1.1 / 1.8)
+
+
+@pytest.mark.parametrize(
+    ("condition", "tasks", "options", "said"),
+    [
+        ("reh", "shooter", {}, "no stored items"),
+        ("reh-limit-comp", "shooter", {}, "no compressed items"),
+        ("ewc", "shooter", {}, "no Fisher matrix of every task"),
+        ("online-ewc", "shooter", {}, "no running Fisher matrix"),
+        ("single", "shooter", {}, "has no long-term memory"),
+        ("RePR-rev", "shooter", {}, "in reverse"),
+        ("RePR-policy-short", "shooter", {}, "keeps Q-values"),
+        ("RePR-extend", "shooter", {}, "network of width 1"),
+        ("RePR", "catch,shooter", {}, "catch is a task that .* knows already"),
+        ("RePR", "ALE/Pong-v5", {}, "sees 2 frames of 16 pixels"),
+        ("RePR", "shooter", {"generator.latents": 32}, "of another network"),
+    ],
+)
+def test_what_cannot_be_gone_on_with_is_refused(pack, condition, tasks, options, said):
+    with pytest.raises(UserError, match=said):
+        plan([condition], tasks, device="cpu", overrides={**TINY, **options}, continue_from=pack)
+
+
+def test_every_condition_goes_on_from_its_own_memory(tmp_path):
+    conditions = ["reh", "reh-limit-comp", "ewc", "online-ewc", "PR", "DGDMN"]
+    run_tiny(tmp_path / "first", conditions, "catch", overrides=SELDOM_TESTED)
+    for condition in conditions:
+        origin = {"continue_from": tmp_path / "first", "from_condition": condition}
+        run_tiny(tmp_path / "then", [condition], "dodge", overrides=SELDOM_TESTED, **origin)
+        assert reaper.load(tmp_path / "then", condition=condition).tasks == ("catch", "dodge")
+
+
+def test_sources_that_are_none_are_one_line(tiny_run, tmp_path, capsys):
+    whole, broken, out = tmp_path / "run.reaper", tmp_path / "broken.reaper", tmp_path / "out"
+    export_run(tiny_run, whole)
+    broken.write_bytes(whole.read_bytes()[:1000])
+    for source, said in (
+        ("pretrained:arcade-4", "did you mean 'arcade-3'?"),
+        (whole, "holds a whole run"),
+        (broken, "not a pack of reaper that can be trusted"),
+        (tmp_path / "nothing", "is not a run of reaper"),
+        (tiny_run, "holds several runs"),
+    ):
+        assert main([*run_words(out, "RePR", tasks="shooter"), "--continue-from", str(source)]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    assert main([*run_words(out, "RePR", tasks="shooter"), "--from-seed", "0"]) == 2
+    assert not out.exists()
+
+
+def test_a_task_that_would_import_a_module_is_not_opened(monkeypatch, pack):
+    from reaper.study import continue_from as inheriting
+
+    found = inheriting.find_memory(pack, {})
+    forged = LongTermMemory(found.memory.agent, ("os:Anything-v0",), found.memory.retained)
+    monkeypatch.setattr(inheriting, "find_memory", lambda *_: inheriting.replace(found, memory=forged))
+    with pytest.raises(UserError, match="would run code of its own"):
+        inherit(pack)

@@ -1,0 +1,130 @@
+"""Stages and studies: what is shared, what is skipped, and that every condition runs."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, run_tiny
+
+from reaper.results.runs import read_results
+from reaper.results.tidy import LEARNT, tidy_rows
+from reaper.storage.store import Store
+from reaper.study.conditions import CONDITIONS, MAIN
+from reaper.study.plan import plan
+
+
+@pytest.fixture(scope="module")
+def all_conditions(tmp_path_factory):
+    """Every condition of the table on shrunk budgets, in one folder."""
+    return run_tiny(tmp_path_factory.mktemp("all") / "run", list(CONDITIONS), workers=1)
+
+
+def test_every_condition_runs_to_its_end(all_conditions):
+    results = {result.name: result for result in read_results(all_conditions)}
+    assert set(results) == set(CONDITIONS)
+    for result in results.values():
+        assert result.finished
+        assert not np.isnan(result.single).any()
+        if result.consolidates:
+            assert result.learnt == 3
+            assert result.scores.shape == (3, 3, 2)
+            assert not np.isnan(result.scores).any()
+
+
+def test_teachers_are_trained_once_for_all_conditions(all_conditions):
+    kinds = [Store.stage(all_conditions, path.name).manifest["kind"] for path in all_conditions.folder.glob("stages/*")]
+    # Three tasks; the extended conditions have larger networks and so teachers of their own.
+    assert kinds.count("short-term") == 3 + 3
+
+
+def test_only_ewc_grows(all_conditions):
+    for result in read_results(all_conditions):
+        if result.consolidates and "rehearsal" not in result.condition["retention"]["name"].replace(
+            "pseudo-rehearsal", ""
+        ):
+            grows = result.memory_bytes[2] > result.memory_bytes[1]
+            assert grows == (result.condition["retention"]["name"] == "ewc"), result.name
+
+
+def test_kept_bytes_is_what_is_handed_on(all_conditions):
+    """The memory column is computed before a run; it must be what the run then writes."""
+    from reaper.study.preflight import memory_bytes
+
+    study = plan(list(MAIN), "catch,dodge,frog", overrides=TINY, device="cpu")
+    written = {result.name: result.memory_bytes[-1] for result in read_results(all_conditions) if result.consolidates}
+    for chain in study.chains:
+        expected = memory_bytes(chain, 3)
+        if chain.condition.name == "reh-limit-comp":
+            assert 0.5 * expected < written[chain.condition.name] <= expected
+        else:
+            assert written[chain.condition.name] == expected, chain.condition.name
+
+
+def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
+    """Whole games of finished agents need no room for replays; a study that has not begun does."""
+    from reaper.errors import UserError
+    from reaper.study.preflight import check_room
+
+    study = plan(["RePR"], "catch,dodge,frog", overrides=TINY, device="cpu")
+    check_room(study.chains, all_conditions.folder, study.means, free=1)
+    with pytest.raises(UserError, match="of memory and"):
+        check_room(study.chains, tmp_path, study.means, free=1)
+
+
+def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
+    for result in read_results(all_conditions):
+        if result.name in ("RePR", "PR", "DGDMN", "ewc-policy-short"):
+            teacher = all_conditions.stage(result.stages["teachers"][0]).tensors("agent")
+            agent = all_conditions.stage(result.stages["memories"][0]).tensors("agent")
+            assert all(torch.equal(teacher[name], agent[name]) for name in teacher)
+
+
+def test_dgdmn_takes_its_first_generator_over(all_conditions):
+    (run,) = [run for run in all_conditions.runs() if run["condition"]["name"] == "DGDMN"]
+    short_term = all_conditions.stage(run["generators"][0]).tensors("generator")
+    retained = all_conditions.stage(run["memories"][0]).tensors("retained")
+    assert all(torch.equal(short_term[name], retained[f"generator.{name}"]) for name in short_term)
+
+
+def test_standardised_first_agent_has_standardised_values(all_conditions):
+    (run,) = [run for run in all_conditions.runs() if run["condition"]["name"] == "RePR-extend"]
+    teacher, agent = (all_conditions.stage(run[kind][0]) for kind in ("teachers", "memories"))
+    values = teacher.document("values")
+    bias, rescaled = teacher.tensors("agent")["values.bias"], agent.tensors("agent")["values.bias"]
+    torch.testing.assert_close(rescaled * values["deviation"] + values["mean"], bias)
+
+
+def test_the_reversed_condition_learns_in_reverse(all_conditions):
+    (result,) = [result for result in read_results(all_conditions) if result.name == "RePR-rev"]
+    assert result.tasks == ["frog", "dodge", "catch"]
+
+
+def test_finished_stages_are_not_run_again(tmp_path):
+    store = run_tiny(tmp_path / "out", ["no-reh"], tasks="catch,dodge")
+    before = {path: path.stat().st_mtime_ns for path in store.folder.glob("stages/*/*")}
+    run_tiny(tmp_path / "out", ["no-reh", "reh-limit"], tasks="catch,dodge")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_same_seed_same_bytes_with_one_worker_or_two(tmp_path):
+    first = run_tiny(tmp_path / "a", ["RePR", "ewc"], tasks="catch,dodge", workers=1)
+    second = run_tiny(tmp_path / "b", ["RePR", "ewc"], tasks="catch,dodge", workers=2)
+    paths = sorted(path.relative_to(first.folder) for path in first.folder.glob("stages/*/*"))
+    assert paths == sorted(path.relative_to(second.folder) for path in second.folder.glob("stages/*/*"))
+    assert len(paths) > 30
+    for path in paths:
+        if path.name != "made.json":
+            assert (first.folder / path).read_bytes() == (second.folder / path).read_bytes(), path
+
+
+def test_another_seed_is_another_run(tmp_path):
+    store = run_tiny(tmp_path / "out", ["single"], tasks="catch", seeds=(0, 1))
+    first, second = (store.stage(run["teachers"][0]).tensors("agent") for run in store.runs())
+    assert not torch.equal(first["hidden.weight"], second["hidden.weight"])
+
+
+def test_tidy_rows_have_every_game(all_conditions):
+    (result,) = [result for result in read_results(all_conditions) if result.name == "RePR"]
+    rows = [row for row in tidy_rows(result) if row["moment"] == LEARNT]
+    assert len(rows) == 3 * 3 * 2
+    last = [row["score"] for row in rows if row["after_task"] == "frog" and row["task"] == "catch"]
+    assert last == result.scores[2, 0].tolist()

@@ -1,0 +1,124 @@
+"""The zoo: every entry opens, is the pack that was measured, and plays as its card says."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import reaper
+from reaper.cli.main import main
+from reaper.errors import UserError
+from reaper.storage.files import write_sealed
+from reaper.storage.pack_file import Pack
+from reaper.storage.store import Store
+from reaper.zoo import Entry, entries, pretrained
+
+ROOT = Path(__file__).parent.parent.parent
+LARGEST = 12 << 20  # bytes
+
+
+@pytest.mark.parametrize("name", entries())
+def test_every_entry_is_the_pack_that_was_measured_and_fits(name):
+    entry = pretrained(name)
+    entry.check()
+    assert entry.pack.stat().st_size == entry.facts["bytes"] <= LARGEST
+    with Pack(entry.pack) as pack:  # holds its seal, and every name and size against it
+        assert pack.kind == "weights"
+    agent = reaper.load(f"pretrained:{name}")
+    assert list(agent.tasks) == entry.facts["tasks"]
+    assert all(t.dtype.is_floating_point and t.element_size() == 4 for t in agent.memory.agent.values())
+    for text in (entry.card.splitlines()[0], entry.facts["command"], f"{entry.facts['bytes']:,} bytes"):
+        assert text in entry.card
+    assert set(entry.facts["scores"]) == set(agent.tasks)
+
+
+def test_the_arcade_entry_plays_as_its_card_says():
+    facts = pretrained("arcade-3").facts
+    agent = reaper.load("pretrained:arcade-3")
+    for task in agent.tasks:
+        scores = [list(agent.play(task, seed=seed))[-1][1] for seed in range(4)]
+        told, chance = facts["scores"][task], facts["random"][task]
+        # Four games: their mean lies within three standard errors, were it drawn as the card's games were.
+        assert abs(np.mean(scores) - told["mean"]) <= 3 * told["deviation"] / np.sqrt(4)
+        assert np.mean(scores) > chance["mean"] + 3 * chance["deviation"]
+
+
+def test_a_pretrained_agent_plays_and_is_filmed(tmp_path, capsys):
+    film = tmp_path / "catch.gif"
+    words = ["play", "--pretrained", "arcade-3", "--task", "Catch", "--games", "1", "--video", str(film)]
+    assert main(words) == 0
+    assert film.stat().st_size > 1000
+    assert "Catch, game 1:" in capsys.readouterr().out
+
+
+def test_the_atari_entry_boxes_as_its_card_says_and_is_filmed_in_colour(tmp_path, capsys):
+    film = tmp_path / "boxing.gif"
+    words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--games", "1", "--video", str(film)]
+    assert main(words) == 0
+    score = float(capsys.readouterr().out.rpartition(": ")[2])
+    told = pretrained("atari-3").facts["scores"]["ALE/Boxing-v5"]
+    assert abs(score - told["mean"]) <= 4 * told["deviation"]  # random play is at zero
+    with Image.open(film) as picture:
+        assert picture.n_frames > 1000
+        _, green, blue = (np.asarray(channel, float) for channel in picture.convert("RGB").split())
+        assert np.abs(green - blue).max() > 20
+
+
+def test_the_list_and_the_cards(capsys):
+    assert main(["zoo"]) == 0
+    assert "arcade-3" in capsys.readouterr().out
+    assert main(["zoo", "arcade-3"]) == 0
+    assert capsys.readouterr().out == pretrained("arcade-3").card
+    assert main(["zoo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["tasks"] == ["catch", "dodge", "shooter"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["play", "--pretrained", "arcade3", "--task", "catch"], "did you mean 'arcade-3'?"),
+        (["play", "pretrained:atari", "--task", "catch"], "unknown pretrained agent 'atari'"),
+        (["play", "--task", "catch"], "say what is to play"),
+        (["play", "somewhere", "--pretrained", "arcade-3", "--task", "catch"], "say what is to play"),
+        (["zoo", "nothing"], "unknown pretrained agent 'nothing'"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(words, said, capsys):
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_another_pack_under_the_same_name_is_refused(tmp_path):
+    facts = pretrained("arcade-3").facts
+    pack = tmp_path / "arcade-3.reaper"
+    shutil.copy(pretrained("arcade-3").pack, pack)
+    Entry("arcade-3", tmp_path, facts).check()
+    pack.write_bytes(pack.read_bytes()[:-1] + b"?")
+    with pytest.raises(UserError, match="not the pack that its scores were measured with"):
+        Entry("arcade-3", tmp_path, facts).check()
+    pack.unlink()
+    with pytest.raises(UserError, match="is missing"):
+        Entry("arcade-3", tmp_path, facts).check()
+    write_sealed(tmp_path / "odd.json", {"sha256": "0"})
+    with pytest.raises(UserError, match="does not describe a pack"):
+        entries(tmp_path)
+
+
+def test_an_entry_is_made_from_a_finished_run(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import make_zoo
+
+    make_zoo.make(Store.open(tiny_run), "tiny", {"condition": "RePR"}, 2, tmp_path)
+    entry = entries(tmp_path)["tiny"]
+    entry.check()
+    assert entry.facts["tasks"] == ["catch", "dodge", "frog"]
+    agent = reaper.load(entry.pack)
+    assert set(entry.facts["scores"]) == set(agent.tasks) == set(entry.facts["single"])
+    assert "| Catch |" in entry.card
+    sys.modules.pop("make_zoo")
