@@ -7,14 +7,15 @@ import pytest
 import torch
 from conftest import TINY
 
+from reaper.compute import update as update
 from reaper.compute.cuda_graph import copied, recorded
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.stream_gate import new_gate
 from reaper.config.presets import ARCADE, PAPER, with_overrides
 from reaper.context import Context, kept_weights
 from reaper.equations import dqn_loss
+from reaper.generators.gan import training as adversarial
 from reaper.generators.gan.training import AdversarialTraining
-from reaper.learning import adversarial, update
 from reaper.learning.actor import Player
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.long_term import Consolidation

@@ -170,7 +170,7 @@ def test_half_precision_is_marked_and_never_taken_for_a_stage(two_seeds, tmp_pat
 
 
 def test_what_half_precision_cannot_hold_is_refused(two_seeds, tmp_path, capfd, monkeypatch):
-    from reaper.memory import portable
+    from reaper.storage import memory as portable
 
     def large(folder):
         memory = read(folder)

@@ -13,7 +13,9 @@ import pytest
 from browser import find_browser, look_at
 from handmade import FORGETS, KEEPS, atari_sequence, make_store
 
-from reaper.report import films, illustrations, theme, videos
+from reaper.report import embedding as illustrations
+from reaper.report import rollouts as films
+from reaper.report import theme, videos
 from reaper.report.page import write_report
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN

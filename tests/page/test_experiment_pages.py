@@ -9,7 +9,8 @@ import pytest
 from browser import find_browser, look_at
 from conftest import TINY
 
-from reaper.report import illustrations, theme
+from reaper.report import embedding as illustrations
+from reaper.report import theme
 from reaper.report.page import write_report
 from reaper.study.experiments import EXPERIMENTS, plan_experiment
 from reaper.study.plan import carry_out

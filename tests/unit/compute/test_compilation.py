@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from reaper.compute import update as update
 from reaper.compute.compilation import (
     can_compile,
     compiled,
@@ -24,8 +25,9 @@ from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Update
 from reaper.config.presets import ARCADE, PAPER, at_fraction, with_overrides
 from reaper.context import Context, kept_weights
+from reaper.generators.gan import training as adversarial
 from reaper.generators.gan.training import AdversarialTraining
-from reaper.learning import adversarial, short_term, update
+from reaper.learning import short_term
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.memory.items import Items

@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from reaper.compute import update as update
 from reaper.compute.compilation import can_compile, quick_rounding
 from reaper.config.presets import PAPER, with_overrides
 from reaper.context import Context
+from reaper.generators.gan import training as adversarial
 from reaper.generators.gan.training import AdversarialTraining
-from reaper.learning import adversarial, short_term, update
+from reaper.learning import short_term
 from reaper.learning.short_term import QLearning, ShortTerm
 from reaper.memory.items import Items
 from reaper.tasks.sequence import find_task

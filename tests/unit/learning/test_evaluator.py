@@ -21,7 +21,7 @@ from reaper.context import Context, kept_weights
 from reaper.engines import local
 from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
-from reaper.learning import examining
+from reaper.learning.evaluation import evaluator as examining
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.evaluation.evaluator import (
     MOST_HELD,

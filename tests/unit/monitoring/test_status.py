@@ -10,7 +10,8 @@ from rich.console import Console
 
 from reaper.cli.main import main
 from reaper.errors import StorageFailed, UserError
-from reaper.monitoring import looking, screen
+from reaper.monitoring import status as looking
+from reaper.monitoring import watch as screen
 from reaper.monitoring.status import Watcher
 from reaper.storage.store import Store, digest_of
 

@@ -11,7 +11,10 @@ import pytest
 from PIL import Image
 
 from reaper.errors import ReaperError, UserError
-from reaper.report import dreams, films, sections, states, videos
+from reaper.report import generated_states as dreams
+from reaper.report import real_states as states
+from reaper.report import rollouts as films
+from reaper.report import sections, videos
 from reaper.report.cache import Kept, packed, unpacked
 from reaper.report.generated_states import Judge, nearest_states, read_dreams
 from reaper.report.page import write_page

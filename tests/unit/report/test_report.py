@@ -15,7 +15,8 @@ from handmade import FORGETS, KEEPS, SETTINGS, atari_sequence, make_store, row_o
 from rich.console import Console
 
 from reaper.config import presets as scales
-from reaper.report import illustrations, theme
+from reaper.report import embedding as illustrations
+from reaper.report import theme
 from reaper.report.curves import curve, over_seeds, spread_out
 from reaper.report.findings import cautions, headline, percent, standing
 from reaper.report.grids import Grid, decimals_for, memory_unit, metric_grid, number, score_grid
@@ -272,7 +273,7 @@ def test_many_conditions_are_not_all_named_in_one_sentence(tmp_path: Path):
 
 
 def test_every_deviation_in_the_page_is_told_in_full_in_the_docs():
-    text = (Path(__file__).parents[2] / "docs" / "deviations.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "deviations.md").read_text()
     for name, _ in DEVIATIONS:
         assert f"**{name}**" in text
 

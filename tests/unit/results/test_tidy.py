@@ -48,7 +48,7 @@ def test_the_columns_are_those_that_were_promised(store, capsys):
     )
     assert list(rows[0]) == promised.split()
     assert {row["format"] for row in rows} == {"1"} == {str(tidy.FORMAT)}
-    text = (Path(__file__).parents[2] / "docs" / "results-format.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "results-format.md").read_text()
     for column in ("format", *tidy.COLUMNS):
         assert f"| `{column}` |" in text
 

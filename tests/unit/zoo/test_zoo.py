@@ -17,7 +17,7 @@ from reaper.storage.pack_file import Pack
 from reaper.storage.store import Store
 from reaper.zoo import Entry, entries, pretrained
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 LARGEST = 12 << 20  # bytes
 
 
