@@ -30,7 +30,7 @@ from reaper.engines.local import run_stages
 from reaper.engines.signals import listening
 from reaper.errors import ReaperError, Stopped, UserError
 from reaper.progress import Event
-from reaper.storage.files import read_sealed, write_sealed
+from reaper.storage.files import read_checksummed, write_checksummed
 from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
 from reaper.study.plan import Plan, plan
@@ -51,7 +51,7 @@ def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
     words |= {"fraction": arguments.fraction, "overrides": overrides}
     study = plan(**words, device="cpu")
     store = Store.open_for(arguments.home / "store", study.common)
-    write_sealed(arguments.home / DESCRIPTION, words)
+    write_checksummed(arguments.home / DESCRIPTION, words)
     for chain in study.chains:
         store.write_run(chain.name, chain.record())
     store.close()
@@ -62,13 +62,13 @@ def send(arguments: argparse.Namespace) -> None:
     study, store = read_plan(arguments.home, device="cpu"), Store.open(arguments.home / "store")
     stages = in_order(study.chains)
     hand_over(store, to_carry(stages, store, ROOM), arguments.home / DESCRIPTION, arguments.carry, ROOM)
-    write_sealed(arguments.carry / LOST, {"seconds": read_lost(arguments.home)})
+    write_checksummed(arguments.carry / LOST, {"seconds": read_lost(arguments.home)})
 
 
 def receive(arguments: argparse.Namespace) -> None:
     with joined(arguments.back) as file:
         say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store')}")
-    write_sealed(arguments.home / LOST, {"seconds": {**read_lost(arguments.home), **read_lost(arguments.back)}})
+    write_checksummed(arguments.home / LOST, {"seconds": {**read_lost(arguments.home), **read_lost(arguments.back)}})
 
 
 def show_plan(arguments: argparse.Namespace) -> None:
@@ -87,7 +87,7 @@ def show(slice_: Slice) -> None:
 
 
 def pace_of(arguments: argparse.Namespace, study: Plan, store: Store) -> Pace:
-    names = ("frames_per_second", "steps_per_second", "test_seconds", "start_seconds")
+    names = ("steps_per_second", "steps_per_second", "test_seconds", "start_seconds")
     pace = Pace(*(getattr(arguments, name) for name in names))
     lost = read_lost(arguments.carry if arguments.command == "slice" else arguments.home)
     for stage in study.stages:
@@ -124,7 +124,7 @@ def run_slice(arguments: argparse.Namespace) -> int:
         store.close()
     hand_over(store, to_bring_back(stages, store, before, ROOM), arguments.carry / DESCRIPTION, arguments.back, ROOM)
     lost = {} if arguments.folder_stays else {stage: round(deadline - since) for stage, since in running.items()}
-    write_sealed(arguments.back / LOST, {"seconds": lost})
+    write_checksummed(arguments.back / LOST, {"seconds": lost})
     say(f"slice of {time.monotonic() - started:.0f} s ends; {len(slice_.left())} stages are left in all")
     if failure and not isinstance(failure, Stopped):
         raise failure
@@ -147,11 +147,11 @@ def collect(arguments: argparse.Namespace) -> None:
     """What another process has finished since the last time, at home or there; it works on meanwhile."""
     study, store = read_plan(arguments.carry, device="cpu"), Store.open(arguments.work)
     left = arguments.work.parent / f"{arguments.work.name}-{COLLECTED}"
-    before = carried(arguments) | frozenset(read_sealed(left)["stages"] if left.is_file() else ())
+    before = carried(arguments) | frozenset(read_checksummed(left)["stages"] if left.is_file() else ())
     chosen = to_bring_back(in_order(study.chains), store, before, ROOM)
     hand_over(store, chosen, arguments.carry / DESCRIPTION, arguments.back, ROOM)
-    write_sealed(arguments.back / LOST, {"seconds": {}})
-    write_sealed(left, {"stages": sorted(before | chosen.keys())})
+    write_checksummed(arguments.back / LOST, {"seconds": {}})
+    write_checksummed(left, {"stages": sorted(before | chosen.keys())})
 
 
 def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]) -> None:
@@ -173,11 +173,11 @@ def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]
 
         timer.start()
         try:
-            while chosen := slice_.choose(deadline - time.monotonic(), study.means.workers):
+            while chosen := slice_.choose(deadline - time.monotonic(), study.resources.workers):
                 for stage in chosen:
                     seconds, now = slice_.seconds(stage), deadline - time.monotonic()
                     say(f"begin, with {now:,.0f} s left, what should take {seconds:,.0f} s: {stage.title}")
-                run_stages(chosen, slice_.store, study.means, stop, listen)
+                run_stages(chosen, slice_.store, study.resources, stop, listen)
             if slice_.left():
                 say(f"nothing more fits into the {deadline - time.monotonic():,.0f} s and the files that are left")
         except Stopped:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reaper.errors import UserError
-from reaper.storage.files import read_sealed
+from reaper.storage.files import read_checksummed
 from reaper.storage.pack_file import Pack
 from reaper.storage.store import Store
 from reaper.storage.thinning import export_stages
@@ -25,14 +25,14 @@ STEM = "stages."
 
 def read_plan(folder: Path, **means: Any) -> Plan:
     """The study that a campaign carries out."""
-    about = read_sealed(folder / DESCRIPTION)
+    about = read_checksummed(folder / DESCRIPTION)
     words = {name: about[name] for name in ("conditions", "tasks", "seeds", "fraction", "overrides")}
     return plan(**words, **means)
 
 
 def read_lost(folder: Path) -> dict[str, float]:
     """Stages that ran out of time, and after how many seconds."""
-    return read_sealed(folder / LOST)["seconds"] if (folder / LOST).is_file() else {}
+    return read_checksummed(folder / LOST)["seconds"] if (folder / LOST).is_file() else {}
 
 
 def _cut(file: Path, folder: Path) -> list[Path]:

@@ -79,14 +79,14 @@ _sizes: dict[tuple[str, bool], int] = {}
 
 
 def _bytes_of(stage: Stage, with_retained: bool) -> int:
-    settings, actions = settings_of(stage), stage.spec["actions"]
+    settings, actions = settings_of(stage), stage.spec["num_actions"]
     if stage.kind == "evaluate":
         return DOCUMENTS
     generator = PseudoRehearsal().kept_bytes(settings, actions, 1)
     if stage.kind == "short-term generator":
         return DOCUMENTS + generator
-    frames = settings.frames
-    network = QNetwork(frames.size, frames.history, actions, settings.network.width)
+    frames = settings.observation
+    network = QNetwork(frames.frame_size, frames.frame_stack, actions, settings.network.width)
     agent = DOCUMENTS + sum(tensor_bytes(weights) for weights in network.parameters())
     if stage.kind == "short-term":
         return agent + REAL_PICTURES * item_bytes(settings)
@@ -98,8 +98,8 @@ def _bytes_of(stage: Stage, with_retained: bool) -> int:
 class Pace:
     """How long a stage takes: as long as the slowest one like it, or, before there is one, by the given rates."""
 
-    frames_per_second: float
-    steps_per_second: float  # of the GAN
+    steps_per_second: float
+    gan_steps_per_second: float  # of the GAN
     test_seconds: float  # of one task: some dozen whole games
     start_seconds: float  # until a stage is under way: compiling, recording
     seen: dict[str, list[float]] = field(default_factory=dict)
@@ -121,20 +121,20 @@ class Pace:
         settings, spec = settings_of(stage), stage.spec
         if stage.kind == "evaluate":
             return self.test_seconds * len(spec["tasks"])
-        gathered = min(settings.play.replay_frames, settings.short_term.observed_frames) / self.frames_per_second
-        dreams = settings.generator.steps / self.steps_per_second
+        gathered = min(settings.training.replay_capacity, settings.short_term.agent_steps) / self.steps_per_second
+        dreams = settings.generator.steps / self.gan_steps_per_second
         if stage.kind == "short-term":
-            return self._training(settings.short_term.observed_frames, settings, 1)
+            return self._training(settings.short_term.agent_steps, settings, 1)
         if stage.kind == "short-term generator":
             return gathered + dreams
         dreams = dreams if isinstance(retention_of(stage), PseudoRehearsal) else 0.0
         if "memory" not in stage.parents:
             return 0.0 if "generator" in stage.parents else gathered + dreams
-        return self._training(settings.long_term.observed_frames, settings, len(spec["tasks"])) + dreams
+        return self._training(settings.long_term.agent_steps, settings, len(spec["tasks"])) + dreams
 
-    def _training(self, observed_frames: int, settings: Settings, tasks: int) -> float:
-        tests = observed_frames // settings.evaluation.every + 1
-        return observed_frames / self.frames_per_second + tests * tasks * self.test_seconds
+    def _training(self, agent_steps: int, settings: Settings, tasks: int) -> float:
+        tests = agent_steps // settings.evaluation.interval + 1
+        return agent_steps / self.steps_per_second + tests * tasks * self.test_seconds
 
 
 def _likeness(stage: Stage) -> str:

@@ -23,7 +23,7 @@ from reaper.config.presets import PAPER
 from reaper.context import Context
 from reaper.engines.local import keep_freed_memory
 from reaper.learning.short_term import ShortTerm
-from reaper.storage.checkpoints import Interval, Keeper, Shelf
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.tasks.sequence import find_task
 
 DEFAULT = Interval().seconds or 0.0
@@ -32,30 +32,30 @@ DEFAULT = Interval().seconds or 0.0
 class Learning:
     """A learner in the middle of its work, and what it keeps."""
 
-    def __init__(self, device: torch.device, shelf: Shelf) -> None:
-        self.device, self.keeper = device, Keeper(shelf, Interval(10**9))
+    def __init__(self, device: torch.device, shelf: CheckpointDir) -> None:
+        self.device, self.checkpointer = device, Checkpointer(shelf, Interval(10**9))
         compiles = worth_compiling(PAPER, device)
-        context = Context(PAPER, 18, 0, ("benchmark",), device, keeper=self.keeper, compiles=compiles)
+        context = Context(PAPER, 18, 0, ("benchmark",), device, checkpointer=self.checkpointer, compiles=compiles)
         self.learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
-        self.practice = self.learner.practice
-        self.practice.observed_frames = self.practice.seam = PAPER.play.replay_start
+        self.trainer = self.learner.trainer
+        self.trainer.agent_steps = self.trainer.seam = PAPER.training.learning_starts
         replay = self.learner.replay
         replay.frames.random_()
         replay.size.fill_(replay.slots)
-        self.keeper.keep("practice", self.practice)
-        self.practice.run_to(PAPER.play.replay_start + 20 * PAPER.play.games)
+        self.checkpointer.keep("practice", self.trainer)
+        self.trainer.run_to(PAPER.training.learning_starts + 20 * PAPER.training.num_envs)
 
-        self.practice.player.begin(1)  # pyright: ignore[reportOptionalMemberAccess]
+        self.trainer.actor.begin(1)  # pyright: ignore[reportOptionalMemberAccess]
 
     def frames_in(self, seconds: float, until_written: bool = False) -> tuple[int, float]:
         """Steps for so long, or until the checkpoint is on disk; the frames made and the seconds they took."""
-        first, start = self.practice.observed_frames, time.perf_counter()
-        writer = self.keeper._writer
+        first, start = self.trainer.agent_steps, time.perf_counter()
+        writer = self.checkpointer._writer
         while time.perf_counter() - start < seconds or (until_written and writer and writer.is_alive()):
-            self.practice.step()
+            self.trainer.step()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-        return self.practice.observed_frames - first, time.perf_counter() - start
+        return self.trainer.agent_steps - first, time.perf_counter() - start
 
 
 def main() -> None:
@@ -70,17 +70,17 @@ def main() -> None:
     use_quick_arithmetic(device)
     keep_freed_memory()
     folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir="."))
-    learning = Learning(device, Shelf(folder / "shelf", "benchmark"))
+    learning = Learning(device, CheckpointDir(folder / "shelf", "benchmark"))
     rows = []
     for number in range(arguments.repeats + 1):
         frames, seconds = learning.frames_in(arguments.seconds)
-        rate, stalled, start = frames / seconds, learning.keeper.stalled, time.perf_counter()
-        learning.keeper.save()
+        rate, stalled, start = frames / seconds, learning.checkpointer.stalled, time.perf_counter()
+        learning.checkpointer.save()
         made, _ = learning.frames_in(0.0, until_written=True)
         lost = time.perf_counter() - start - made / rate
-        learning.keeper.close()
-        row = {"frames_per_second": round(rate), "stalled_seconds": round(learning.keeper.stalled - stalled, 3)}
-        row |= {"lost_seconds": round(lost, 3), "bytes": learning.keeper.bytes, "first": number == 0}
+        learning.checkpointer.close()
+        row = {"steps_per_second": round(rate), "stalled_seconds": round(learning.checkpointer.stalled - stalled, 3)}
+        row |= {"lost_seconds": round(lost, 3), "bytes": learning.checkpointer.bytes, "first": number == 0}
         print(json.dumps(row), flush=True)
         rows.append(row)
     learning.learner.close()

@@ -1,4 +1,4 @@
-"""How quickly a short-term DQN learns a game: its mean training scores by observed frames. A check that what makes
+"""How quickly a short-term DQN learns a game: its mean training scores by agent steps. A check that what makes
 training quicker does not make it worse.
 
     python benchmarks/learning.py --frames 2000000 --seed 1 --json boxing-1.json
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import torch
 
-from reaper.compute.compilation import tiny_numbers_as_zero, use_quick_arithmetic, worth_compiling
+from reaper.compute.compilation import flush_denormals, use_quick_arithmetic, worth_compiling
 from reaper.context import Context
 from reaper.engines.local import keep_freed_memory
 from reaper.errors import UserError
 from reaper.learning.short_term import ShortTerm
-from reaper.learning.trainer import Practice
+from reaper.learning.trainer import Trainer
 from reaper.study.plan import find_device, find_settings
 from reaper.tasks.sequence import find_sequence
 
@@ -34,49 +34,47 @@ def learner(task: str, seed: int, device: torch.device) -> ShortTerm:
     sequence = find_sequence(task)
     _, settings = find_settings(sequence, None, 1.0, {})
     names, compiles = ("short-term", sequence.names[0]), worth_compiling(settings, device)
-    context = Context(settings, sequence.actions, seed, names, device, compiles=compiles)
+    context = Context(settings, sequence.num_actions, seed, names, device, compiles=compiles)
     return ShortTerm(context, sequence.tasks[0])
 
 
-def scores_of(practice: Practice, frames: int) -> list[tuple[int, float]]:
-    """The games that end while it practises, with the observed frames at their ends."""
-    player, replay = practice.player, practice.replay
-    assert player is not None
+def scores_of(trainer: Trainer, frames: int) -> list[tuple[int, float]]:
+    """The games that end while it practises, with the agent steps at their ends."""
+    actor, replay = trainer.actor, trainer.replay
+    assert actor is not None
     assert replay is not None
     replay.break_off()
-    player.begin(practice.context.derive_seed("games", 0))
+    actor.begin(trainer.context.derive_seed("games", 0))
     ended: list[tuple[int, float]] = []
-    take = player.take_scores
+    take = actor.take_scores
 
     def noted() -> list[float]:
         scores = take()
-        ended.extend((practice.observed_frames, score) for score in scores)
+        ended.extend((trainer.agent_steps, score) for score in scores)
         return scores
 
-    player.take_scores = noted
+    actor.take_scores = noted
     start, told = time.perf_counter(), 0
-    while practice.observed_frames < frames:
-        practice.step()
-        if practice.observed_frames * POINTS // frames > told:
-            told = practice.observed_frames * POINTS // frames
-            rate = practice.observed_frames / (time.perf_counter() - start)
-            recent = [score for frame, score in ended if frame > practice.observed_frames - frames / POINTS]
+    while trainer.agent_steps < frames:
+        trainer.step()
+        if trainer.agent_steps * POINTS // frames > told:
+            told = trainer.agent_steps * POINTS // frames
+            rate = trainer.agent_steps / (time.perf_counter() - start)
+            recent = [score for frame, score in ended if frame > trainer.agent_steps - frames / POINTS]
             mean = f"{statistics.mean(recent):.1f}" if recent else "no game ended"
-            print(
-                f"{practice.observed_frames:,} frames: {mean} in {len(recent)} games; {rate:,.0f} frames/s", flush=True
-            )
-    practice.settle()
+            print(f"{trainer.agent_steps:,} frames: {mean} in {len(recent)} games; {rate:,.0f} frames/s", flush=True)
+    trainer.settle()
     return ended
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="ALE/Boxing-v5")
-    parser.add_argument("--frames", type=int, default=2_000_000, help="observed frames")
+    parser.add_argument("--frames", type=int, default=2_000_000, help="agent steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--newest-weights", action="store_true", help="choose actions by weights that are up to date")
-    parser.add_argument("--json", type=Path, help="a file for [observed frames, score] of every game")
+    parser.add_argument("--json", type=Path, help="a file for [agent steps, score] of every game")
     words = parser.parse_args()
     if words.frames < 1 or (words.json and not words.json.absolute().parent.is_dir()):
         parser.error("--frames must be at least 1, and the folder of --json must be there")
@@ -90,10 +88,10 @@ def main() -> None:
     keep_freed_memory()
     use_quick_arithmetic(device)
     if words.newest_weights:
-        Practice._actor = lambda self: self.weights
-    with tiny_numbers_as_zero():
+        Trainer._acting_weights = lambda self: self.weights
+    with flush_denormals():
         found = learner(words.task, words.seed, device)
-        ended = scores_of(found.practice, words.frames)
+        ended = scores_of(found.trainer, words.frames)
         found.close()
     if words.json:
         words.json.write_text(json.dumps(ended))

@@ -21,7 +21,7 @@ from reaper.agent import Agent, choose_memory, load
 from reaper.errors import ReaperError, UserError
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.results.runs import RunResult, read_results
-from reaper.storage.files import sha256, write_sealed, write_whole
+from reaper.storage.files import atomic_write, sha256, write_checksummed
 from reaper.storage.pack import export_weights
 from reaper.storage.store import Store
 from reaper.tasks.sequence import find_task
@@ -32,7 +32,7 @@ SHELF = Path(__file__).parent.parent / "src" / "reaper" / "zoo"
 
 
 @dataclass(frozen=True)
-class Making:
+class Provenance:
     """Everything a card tells of."""
 
     name: str
@@ -54,7 +54,7 @@ def measured(agent: Agent, games: int) -> dict[str, list[float]]:
     return scores
 
 
-def facts_of(making: Making) -> dict[str, Any]:
+def facts_of(making: Provenance) -> dict[str, Any]:
     """What `reaper zoo --json` prints, and tests hold the pack against."""
     result = making.result
 
@@ -84,7 +84,7 @@ def facts_of(making: Making) -> dict[str, Any]:
 
 
 def card_of(name: str, facts: dict[str, Any], result: RunResult, devices: list[str]) -> str:
-    settings, frames, condition = result.settings, result.settings.frames, facts["condition"]
+    settings, frames, condition = result.settings, result.settings.observation, facts["condition"]
     first = _short(result.tasks[0])
     return f"""# {name}
 
@@ -93,7 +93,7 @@ It was made by {condition}, and holds the agent and what that remembers by, in h
 
 ## Scores
 
-Mean ± standard deviation of whole games with {settings.evaluation.exploration:.0%} random actions. `share` is 0 for
+Mean ± standard deviation of whole games with {settings.evaluation.epsilon:.0%} random actions. `share` is 0 for
 random play and 1 for a DQN with the same budget trained on that game alone. The first column is this pack
 ({facts["games"]} games), the second the same agent before its weights were rounded.
 
@@ -107,8 +107,8 @@ random play and 1 for a DQN with the same budget trained on that game alone. The
 
 reaper {facts["version"]}, seed {facts["seed"]}, fraction of the budget {facts["fraction"]:g}, on {", ".join(devices)}:
 
-- {settings.short_term.observed_frames:,} observed frames a game for its own DQN,
-- {settings.long_term.observed_frames:,} observed frames a game for the long-term network,
+- {settings.short_term.agent_steps:,} agent steps a game for its own DQN,
+- {settings.long_term.agent_steps:,} agent steps a game for the long-term network,
 - {settings.generator.steps:,} steps for each generator, where the condition has one.
 
 `benchmarks/make_zoo.py` of reaper {VERSION} wrote the pack and this card.
@@ -123,10 +123,10 @@ reaper run {condition} --continue-from pretrained:{name} --tasks ANOTHER-TASK --
 ## Limits
 
 - One seed, and {result.titles[-1]} was learnt last: games learnt earlier are the ones that may have suffered.
-- It plays these games from {frames.history} frames of {frames.size} x {frames.size} pixels, and no others; it was never
+- It plays these games from {frames.frame_stack} frames of {frames.frame_size} x {frames.frame_size} pixels, and no others; it was never
   tested with sticky actions or other variants of them.
 - Rounded weights: as the start of further training it is not the same as the run it comes from.
-- A frame is an observed frame (four emulator frames on Atari). Compare with published numbers only at the same budget.
+- A frame is an agent step (four emulator frames on Atari). Compare with published numbers only at the same budget.
 """
 
 
@@ -158,11 +158,13 @@ def make(store: Store, name: str, wanted: dict[str, Any], games: int | None, fol
     print(export_weights(store.folder, pack, wanted, None, half=True, overwrite=True), flush=True)
     if pack.stat().st_size > LARGEST:
         raise UserError(f"{pack} has {pack.stat().st_size:,} bytes, more than the {LARGEST:,} that a pack may have")
-    making = Making(name, result, store.common, pack, measured(load(pack), games or result.settings.evaluation.games))
+    making = Provenance(
+        name, result, store.common, pack, measured(load(pack), games or result.settings.evaluation.episodes)
+    )
     facts = facts_of(making)
-    write_sealed(folder / f"{name}.json", facts)
+    write_checksummed(folder / f"{name}.json", facts)
     devices = sorted({f"{m['device']} ({m['processor']})" for m in [store.stage(digest).made()]})
-    write_whole(folder / f"{name}.md", card_of(name, facts, result, devices).encode())
+    atomic_write(folder / f"{name}.md", card_of(name, facts, result, devices).encode())
     return pack
 
 

@@ -1,7 +1,7 @@
-"""Observed frames a second of short-term learning at Atari size, beside stable-baselines3's DQN and a one-file DQN.
+"""Agent steps a second of short-term learning at Atari size, beside stable-baselines3's DQN and a one-file DQN.
 
 All learn Boxing with the 18 joystick actions, a frame skip of 4, the same network and one update of 32 transitions per
-four observed frames. They take turns in processes of their own, so that none tunes another's memory or threads, and the
+four agent steps. They take turns in processes of their own, so that none tunes another's memory or threads, and the
 medians are compared.
 
     make bench
@@ -63,9 +63,9 @@ def _vectorised(environments: int) -> Any:
             self.emulators.send(actions)
 
         def step_wait(self) -> Any:
-            frames, rewards, ended, cut_off, _ = self.emulators.recv()
+            frames, rewards, ended, truncated, _ = self.emulators.recv()
             infos = [{"terminal_observation": frame} if end else {} for frame, end in zip(frames, ended, strict=True)]
-            return frames, rewards, ended | cut_off, infos
+            return frames, rewards, ended | truncated, infos
 
         def close(self) -> None:
             self.emulators.close()
@@ -131,7 +131,7 @@ def reaper_rate(frames: int, device_name: str) -> float:
     from reaper.tasks.sequence import find_task
 
     keep_freed_memory()
-    settings = with_overrides(PAPER, {"play.replay-frames": 20_000, "play.replay-start": WARM_UP})
+    settings = with_overrides(PAPER, {"training.replay-capacity": 20_000, "training.learning-starts": WARM_UP})
     device = torch.device(device_name)
     use_quick_arithmetic(device)
     if device.type == "cuda":
@@ -139,12 +139,12 @@ def reaper_rate(frames: int, device_name: str) -> float:
         frames *= 20  # or it would be over before the clock has ticked
     context = Context(settings, 18, 0, ("benchmark",), device, compiles=worth_compiling(settings, device))
     short_term = ShortTerm(context, find_task(GAME))
-    practice = short_term.practice
-    practice.run_to(2 * 6 * settings.play.games)  # filled, and the first updates made
-    seen, start = practice.observed_frames, time.perf_counter()
-    while practice.observed_frames < seen + frames:
-        practice.step()
-    rate = (practice.observed_frames - seen) / (time.perf_counter() - start)
+    trainer = short_term.trainer
+    trainer.run_to(2 * 6 * settings.training.num_envs)  # filled, and the first updates made
+    seen, start = trainer.agent_steps, time.perf_counter()
+    while trainer.agent_steps < seen + frames:
+        trainer.step()
+    rate = (trainer.agent_steps - seen) / (time.perf_counter() - start)
     short_term.close()
     return rate
 
@@ -160,7 +160,7 @@ SIDES: dict[str, Callable[[int, str], float]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--frames", type=int, default=1_600, help="observed frames timed on each side and round")
+    parser.add_argument("--frames", type=int, default=1_600, help="agent steps timed on each side and round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES), metavar="SIDE", help="which to time")
@@ -176,12 +176,12 @@ def main() -> None:
             command = [sys.executable, __file__, "--side", side, *common]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             measured.append(float(done.stdout.splitlines()[-1]))
-            print(f"round {number + 1}: {side}: {measured[-1]:.0f} observed frames/s", flush=True)
+            print(f"round {number + 1}: {side}: {measured[-1]:.0f} agent steps/s", flush=True)
     medians = {side: statistics.median(measured) for side, measured in rates.items()}
     ours = medians.get("reaper")
     for side, median in medians.items():
         beside = f"; reaper is {ours / median:.2f} times that" if ours else ""
-        print(f"{side}: median {median:.0f} observed frames/s{beside}")
+        print(f"{side}: median {median:.0f} agent steps/s{beside}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A plain DQN in one file, in the manner of CleanRL: what a researcher would write in an afternoon. It is here to be
 measured beside (benchmarks/peers.py), so it is kept straightforward: one game, a NumPy ring of stacked states, eager
-PyTorch, one update of 32 transitions per four observed frames.
+PyTorch, one update of 32 transitions per four agent steps.
 
     python benchmarks/single_file_dqn.py --device cpu --frames 2000
 """
@@ -57,7 +57,7 @@ class Ring:
 
 
 def learn(game: str, frames: int, device: torch.device) -> float:
-    """Observed frames a second, once learning has started."""
+    """Agent steps a second, once learning has started."""
     games = AtariVectorEnv(game, 1, full_action_space=True, use_fire_reset=False)
     network, target = new_network().to(device), new_network().to(device)
     target.load_state_dict(network.state_dict())

@@ -1,6 +1,6 @@
 """What watching costs: arcade training with and without signs of life and TensorBoard's curves, in turn in one run.
 
-Between any two points of the training curve lie about equally many observed frames. Every other stretch is told to
+Between any two points of the training curve lie about equally many agent steps. Every other stretch is told to
 nobody, and the processor time that the training thread takes for one kind is held against the other. Signs of life come
 from a thread of their own every two seconds; what one takes is given beside.
 
@@ -78,7 +78,7 @@ def main() -> None:
     study.attending = in_turn.attending
     for _ in range(arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            study.carry_out(plan, Path(folder) / "out", lambda stage, event: None)
+            study.execute(plan, Path(folder) / "out", lambda stage, event: None)
     watched, alone = (statistics.median(in_turn.seconds[kind]) for kind in (True, False))
     told = {"stretches": len(in_turn.seconds[True]), "ms_watched": 1e3 * watched, "ms_alone": 1e3 * alone}
     print(json.dumps({**told, "ratio": watched / alone, "ms_a_beat": 1e3 * beating_seconds()}, indent=1))

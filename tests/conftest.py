@@ -7,30 +7,30 @@ import pytest
 import torch
 
 from reaper.errors import Stopped
-from reaper.storage.checkpoints import Shelf
-from reaper.study.plan import carry_out, plan
+from reaper.storage.checkpoints import CheckpointDir
+from reaper.study.plan import execute, plan
 
 torch.set_num_threads(1)
 
 # Small enough for a test, large enough that every stage does all it ever does.
 TINY = {
-    "play.games": 4,
-    "play.replay-frames": 400,
-    "play.replay-start": 40,
-    "play.exploration-frames": 100,
-    "short-term.observed-frames": 240,
+    "training.num_envs": 4,
+    "training.replay-capacity": 400,
+    "training.learning-starts": 40,
+    "training.exploration-steps": 100,
+    "short-term.agent-steps": 240,
     "short-term.best-window": 80,
-    "short-term.target-every": 60,
-    "long-term.observed-frames": 160,
+    "short-term.target-update-interval": 60,
+    "long-term.agent-steps": 160,
     "long-term.best-window": 80,
     "generator.steps": 8,
     "generator.batch-size": 8,
     "generator.pseudo-items": 60,
-    "rehearsal.items": 60,
-    "rehearsal.limited-items": 12,
+    "rehearsal.capacity": 60,
+    "rehearsal.limited-capacity": 12,
     "ewc.fisher-batches": 2,
-    "evaluation.games": 2,
-    "evaluation.every": 120,
+    "evaluation.episodes": 2,
+    "evaluation.interval": 120,
 }
 
 
@@ -39,7 +39,7 @@ def run_tiny(out, conditions, tasks="catch,dodge,frog", seeds=(0,), workers=1, o
     study = plan(
         conditions, tasks, seeds, device="cpu", overrides={**TINY, **(overrides or {})}, workers=workers, **options
     )
-    return carry_out(study, out, lambda stage, event: None)
+    return execute(study, out, lambda stage, event: None)
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def half_finished(tmp_path_factory):
     """A run that was asked to stop in its second long-term memory, with two checkpoints; not to be written to."""
     folder = tmp_path_factory.mktemp("half") / "run"
     study = plan(["RePR"], "catch,dodge", device="cpu", overrides=TINY, workers=1, checkpoint_every="24")
-    written, second = Shelf.write, study.chains[0].memories[1].digest
+    written, second = CheckpointDir.write, study.chains[0].memories[1].digest
 
     def write_and_stop(self, tensors, others):
         written(self, tensors, others)
@@ -78,7 +78,7 @@ def half_finished(tmp_path_factory):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shelf, "write", write_and_stop)
+        patch.setattr(CheckpointDir, "write", write_and_stop)
         with pytest.raises(Stopped):
-            carry_out(study, folder, lambda stage, event: None)
+            execute(study, folder, lambda stage, event: None)
     return folder

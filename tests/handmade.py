@@ -21,9 +21,9 @@ GAMES = 2
 # Lengths of their own, so that the arithmetic below does not change with the scale.
 SETTINGS = replace(
     scales.ARCADE,
-    evaluation=replace(scales.ARCADE.evaluation, games=GAMES),
-    short_term=replace(scales.ARCADE.short_term, observed_frames=40_000),
-    long_term=replace(scales.ARCADE.long_term, observed_frames=40_000),
+    evaluation=replace(scales.ARCADE.evaluation, episodes=GAMES),
+    short_term=replace(scales.ARCADE.short_term, agent_steps=40_000),
+    long_term=replace(scales.ARCADE.long_term, agent_steps=40_000),
 )
 MACHINE = {"seconds": 60.0, "device": "cpu", "processor": "abacus", "torch": "9.9"}
 
@@ -44,7 +44,7 @@ def pair(mean: float) -> list[float]:
 def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = None) -> None:
     """Writes the stages of a run with these scores; `until` is how many tasks have been consolidated so far."""
     names, last = chain.sequence.names, len(chain.sequence.names) if until is None else until
-    size = chain.settings.frames.size
+    size = chain.settings.observation.frame_size
     store.write_run(chain.name, chain.record())
 
     def write(stage: Stage, tensors: dict, documents: dict) -> None:
@@ -52,7 +52,7 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
         store.write_stage(stage.digest, about, tensors, documents, MACHINE)
 
     def row(task: str, mean: float, frames: int = 0) -> dict:
-        return {"task": task, "observed_frames": frames, "scores": pair(mean)}
+        return {"task": task, "agent_steps": frames, "scores": pair(mean)}
 
     for j, stage in enumerate(chain.teachers):
         real = torch.full((64, 2, size, size), 40 * j, dtype=torch.uint8)

@@ -21,7 +21,7 @@ from reaper.errors import UserError
 from reaper.results.runs import RunResult, read_results
 from reaper.retention import Recall, Remembered, Retention, register_retention
 from reaper.study.conditions import CONDITIONS, Condition, register_condition
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 from reaper.tasks.sequence import register_task
 from reaper.tasks.task import Step, Task, VectorTask
 from reaper.version import VERSION as __version__
@@ -78,7 +78,7 @@ def run(
         from_seed,
     )
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
-        finished = carry_out(study, out, listen, share, tensorboard, wandb)
+        finished = execute(study, out, listen, share, tensorboard, wandb)
     wanted = {chain.name for chain in study.chains}
     return [result for result in read_results(finished) if result.stages["name"] in wanted]
 

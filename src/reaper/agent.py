@@ -16,7 +16,7 @@ from reaper.config.presets import as_dict, check, from_dict
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.errors import UserError
-from reaper.learning.actor import Player
+from reaper.learning.actor import Actor
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.files import MANIFEST, Folder
 from reaper.storage.memory import INHERITED, KIND, PortableMemory, read_memory
@@ -34,13 +34,13 @@ class Agent:
         self.memory, self.tasks = memory, memory.tasks
         self.context = Context(settings, actions, 0, ("play",), torch.device(device))
         self.network = self.context.q_network(memory.agent).eval()
-        self._randomness = self.context.stream("predict")
+        self._randomness = self.context.rng("predict")
 
     @property
     def observation_shape(self) -> tuple[int, int, int]:
         """History, height and width of a state: uint8, the oldest frame first."""
-        frames = self.context.settings.frames
-        return (frames.history, frames.size, frames.size)
+        frames = self.context.settings.observation
+        return (frames.frame_stack, frames.frame_size, frames.frame_size)
 
     @torch.no_grad()
     def predict(self, observation: np.ndarray, deterministic: bool = True) -> tuple[np.ndarray, None]:
@@ -54,10 +54,10 @@ class Agent:
         batch = torch.from_numpy(states.reshape(-1, *self.observation_shape)).to(self.context.device)
         actions = self.network(batch).argmax(dim=1)
         if not deterministic:
-            rate = self.context.settings.evaluation.exploration
-            randomness, device = self._randomness, self.context.device
-            explore = torch.rand(len(batch), generator=randomness, device=device) < rate
-            random = torch.randint(self.context.actions, (len(batch),), generator=randomness, device=device)
+            rate = self.context.settings.evaluation.epsilon
+            rng, device = self._randomness, self.context.device
+            explore = torch.rand(len(batch), generator=rng, device=device) < rate
+            random = torch.randint(self.context.num_actions, (len(batch),), generator=rng, device=device)
             actions = torch.where(explore, random, actions)
         chosen = actions.cpu().numpy()
         return (chosen[0] if states.ndim == 3 else chosen), None
@@ -68,25 +68,27 @@ class Agent:
         found = find_task(match_task(self.tasks, task))
         with ExitStack() as opened:
             game = opened.enter_context(closing(self.context.open(found, 1)))
-            show = open_show(found, 1, self.context.actions) if for_people else None
+            show = open_show(found, 1, self.context.num_actions) if for_people else None
             if show:
                 opened.enter_context(closing(show))
             yield from self._played(game, show, seed)
 
     def _played(self, game: VectorTask, show: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:
-        player = Player(game, self.context.settings.frames.history, self.context.actions, self.context.device)
-        randomness, first = self.context.dice("game", seed), self.context.derive_seed("game", game.name, seed)
-        player.begin(first)
-        seen = show.reset(first) if show else player.stack[:, -1].cpu().numpy()
+        actor = Actor(
+            game, self.context.settings.observation.frame_stack, self.context.num_actions, self.context.device
+        )
+        rng, first = self.context.cpu_rng("game", seed), self.context.derive_seed("game", game.name, seed)
+        actor.begin(first)
+        seen = show.reset(first) if show else actor.stack[:, -1].cpu().numpy()
         score, ended = 0.0, False
         while not ended:
             yield seen[0].copy(), score
-            player.send(self.network, self.context.settings.evaluation.exploration, randomness)
+            actor.send(self.network, self.context.settings.evaluation.epsilon, rng)
             if show:
-                show.send(player.acted)
-            step = player.receive()
-            seen = show.receive().frames if show else player.stack[:, -1].cpu().numpy()
-            score, ended = score + float(step.rewards[0]), bool(step.ended[0])
+                show.send(actor.acted)
+            step = actor.receive()
+            seen = show.receive().frames if show else actor.stack[:, -1].cpu().numpy()
+            score, ended = score + float(step.rewards[0]), bool(step.done[0])
         yield seen[0].copy(), score
 
 
@@ -190,7 +192,7 @@ def open_agent(memory: PortableMemory, device: str = "cpu") -> Agent:
 
 def open_found(found: Found, device: str = "cpu") -> Agent:
     """The agent of a memory; one whose weights are of another network than its settings say is refused."""
-    memory, actions, given = found.memory, found.spec.get("actions"), found.spec.get("settings")
+    memory, actions, given = found.memory, found.spec.get("num_actions"), found.spec.get("settings")
     if type(actions) is not int or actions < 1 or not isinstance(given, dict):
         raise UserError("this long-term memory does not say for how many actions and with which settings it was made")
     settings = from_dict({**as_dict(Settings()), **given})

@@ -13,8 +13,8 @@ from reaper.generators.gan.generator import Generator, initialise_adversarial
 from reaper.networks.q_network import QNetwork
 from reaper.networks.weights import with_weights
 from reaper.progress import Progress
-from reaper.randomness import Stream, derive_seed, stream
-from reaper.storage.checkpoints import Keeper
+from reaper.randomness import RNG, derive_seed, new_rng
+from reaper.storage.checkpoints import Checkpointer
 from reaper.tasks.sequence import open_task
 from reaper.tasks.task import Task, VectorTask
 
@@ -24,50 +24,52 @@ class Context:
     """Settings, device and randomness of one stage of one run."""
 
     settings: Settings
-    actions: int  # the action set of the whole sequence
+    num_actions: int  # the action set of the whole sequence
     seed: int  # the run's; conditions of one seed share their random streams, so that they differ in nothing else
     names: tuple[str, ...]  # which stage this is: sets its random streams apart
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     progress: Progress = field(default_factory=Progress)
-    keeper: Keeper = field(default_factory=Keeper)  # saves what the stage would lose if it were killed
+    checkpointer: Checkpointer = field(
+        default_factory=Checkpointer
+    )  # saves what the stage would lose if it were killed
     compiles: bool = False  # whether what is done over and over becomes machine code first
-    tests_beside: bool = False  # whether tests are played beside training, in a process of their own
+    concurrent_eval: bool = False  # whether tests are played beside training, in a process of their own
 
-    def stream(self, *purpose: str | int) -> Stream:
-        return stream(self.device, self.seed, *self.names, *purpose)
+    def rng(self, *purpose: str | int) -> RNG:
+        return new_rng(self.device, self.seed, *self.names, *purpose)
 
-    def dice(self, *purpose: str | int) -> Stream:
+    def cpu_rng(self, *purpose: str | int) -> RNG:
         """A stream for actions: always of the CPU, where the games are, so the same on every device."""
-        return stream("cpu", self.seed, *self.names, *purpose)
+        return new_rng("cpu", self.seed, *self.names, *purpose)
 
     def derive_seed(self, *purpose: str | int) -> int:
         return derive_seed(self.seed, *self.names, *purpose)
 
-    def faster(self, function: Function) -> Function:
+    def compile(self, function: Function) -> Function:
         """The same function, compiled where that pays."""
         return compiled(function, self.device) if self.compiles else function
 
     def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
         """A DQN with the given weights, or freshly drawn ones."""
-        frames = self.settings.frames
+        frames = self.settings.observation
 
         def build() -> QNetwork:
-            return QNetwork(frames.size, frames.history, self.actions, self.settings.network.width)
+            return QNetwork(frames.frame_size, frames.frame_stack, self.num_actions, self.settings.network.width)
 
         if weights is None:
             network = build()
-            how, randomness = self.settings.network.initialisation, stream("cpu", self.seed, *self.names, "weights")
-            network.initialise(how, randomness)
+            how, rng = self.settings.network.initialisation, new_rng("cpu", self.seed, *self.names, "weights")
+            network.initialise(how, rng)
         else:
             network = with_weights(build, weights, "agent")
         return network.to(self.device)
 
     def generator(self, weights: dict[str, torch.Tensor] | None = None) -> Generator:
         """A generator with the given weights, or an untouched one to be initialised."""
-        frames, settings = self.settings.frames, self.settings.generator
+        frames, settings = self.settings.observation, self.settings.generator
 
         def build() -> Generator:
-            return Generator(frames.size, frames.history, settings.latents, settings.width)
+            return Generator(frames.frame_size, frames.frame_stack, settings.latent_size, settings.width)
 
         generator = build() if weights is None else with_weights(build, weights, "generator")
         return generator.to(self.device)
@@ -75,17 +77,17 @@ class Context:
     def adversaries(self) -> tuple[Generator, Discriminator]:
         """A freshly drawn GAN; its weights are drawn on the CPU, so that they are the same on every device."""
         generator = self.generator().cpu()
-        discriminator = Discriminator(self.settings.frames.size, self.settings.frames.history)
-        randomness = stream("cpu", self.seed, *self.names, "adversarial weights")
-        initialise_adversarial(generator, randomness)
-        initialise_adversarial(discriminator, randomness)
+        discriminator = Discriminator(self.settings.observation.frame_size, self.settings.observation.frame_stack)
+        rng = new_rng("cpu", self.seed, *self.names, "adversarial weights")
+        initialise_adversarial(generator, rng)
+        initialise_adversarial(discriminator, rng)
         return generator.to(self.device), discriminator.to(self.device)
 
     def open(self, task: Task, games: int) -> VectorTask:
-        return open_task(task, games, self.settings.frames.size, self.actions)
+        return open_task(task, games, self.settings.observation.frame_size, self.num_actions)
 
 
-def kept_weights(network: torch.nn.Module) -> dict[str, torch.Tensor]:
+def state_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
     """A network's weights as they go to disk: contiguous, on the CPU, without counters."""
     return {
         name: tensor.detach().cpu().contiguous().clone()

@@ -18,7 +18,7 @@ def derive_seed(*names: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-class Stream(torch.Generator):
+class RNG(torch.Generator):
     """A random stream of torch that can be left and taken up again."""
 
     def state(self) -> dict[str, Any]:
@@ -28,8 +28,8 @@ class Stream(torch.Generator):
         self.set_state(state["stream"])
 
 
-def stream(device: torch.device | str, *names: str | int) -> Stream:
+def new_rng(device: torch.device | str, *names: str | int) -> RNG:
     """A random stream for one purpose."""
-    made = Stream(device=device)
+    made = RNG(device=device)
     made.manual_seed(derive_seed(*names))
     return made

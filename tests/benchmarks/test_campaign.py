@@ -11,15 +11,15 @@ from conftest import TINY, run_tiny
 
 from reaper.errors import UserError
 from reaper.results.runs import read_results
-from reaper.storage.checkpoints import Shelf
+from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
 from reaper.storage.thinning import export_stages
 from reaper.storage.verify import verify
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 from reaper.study.stages import read_whole
 
-QUICK = {"rehearsal.items": 3000, "evaluation.every": 10_000, "evaluation.games": 1}
+QUICK = {"rehearsal.capacity": 3000, "evaluation.interval": 10_000, "evaluation.episodes": 1}
 BENCHMARKS = str(Path(__file__).parent.parent.parent / "benchmarks")
 
 
@@ -75,7 +75,7 @@ def test_tests_can_be_left_for_home(campaign, tmp_path):
     kinds = [Store.open(home).stage(digest).manifest["spec"]["kind"] for digest in Store.open(home).stages()]
     assert sorted(kinds) == ["consolidate", "consolidate", "short-term", "short-term"]
     study, ran = plan(["no-reh"], "catch,dodge", device="cpu", overrides=settings, workers=1), []
-    carry_out(study, home, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else None)
+    execute(study, home, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else None)
     assert set(ran) == {"evaluate"}
     assert all(result.finished for result in read_results(Store.open(home)))
 
@@ -136,7 +136,7 @@ def test_where_the_folder_stays_a_stage_goes_on_from_its_checkpoint(campaign, tm
     whole = run_tiny(tmp_path / "whole", ["no-reh"], "catch", overrides=QUICK)
     begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1"]
     assert campaign.main([*begin, *words_of({**TINY, **QUICK})]) == 0
-    written = Shelf.write
+    written = CheckpointDir.write
 
     def write_and_stop(self, tensors, others):
         written(self, tensors, others)
@@ -144,7 +144,7 @@ def test_where_the_folder_stays_a_stage_goes_on_from_its_checkpoint(campaign, tm
 
     options = ("--folder-stays", "--seconds", "100", "--frames-per-second", "0.1", "--checkpoint-every", "80")
     with monkeypatch.context() as patch:
-        patch.setattr(Shelf, "write", write_and_stop)
+        patch.setattr(CheckpointDir, "write", write_and_stop)
         assert one_slice(campaign, tmp_path, *options) == 75
     assert Store.open(tmp_path / "bare").unfinished_stages() == [whole.run(whole.run_names()[0])["teachers"][0]]
     assert Store.open(tmp_path / "home" / "store").stages() == []  # a checkpoint is not brought back

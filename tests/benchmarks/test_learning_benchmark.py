@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reaper.learning.trainer import Practice
+from reaper.learning.trainer import Trainer
 
 BENCHMARKS = str(Path(__file__).parent.parent.parent / "benchmarks")
 
@@ -14,7 +14,7 @@ BENCHMARKS = str(Path(__file__).parent.parent.parent / "benchmarks")
 @pytest.fixture
 def learning(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    monkeypatch.setattr(Practice, "_actor", Practice._actor)  # the script may replace it
+    monkeypatch.setattr(Trainer, "_acting_weights", Trainer._acting_weights)  # the script may replace it
     import learning
 
     return learning

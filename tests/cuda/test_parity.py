@@ -8,19 +8,19 @@ import torch
 from conftest import TINY
 
 from reaper.compute import update as update
-from reaper.compute.cuda_graph import copied, recorded
+from reaper.compute.cuda_graph import capture_graph, copied
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.stream_gate import new_gate
 from reaper.config.presets import ARCADE, PAPER, with_overrides
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.equations import dqn_loss
 from reaper.generators.gan import training as adversarial
 from reaper.generators.gan.training import AdversarialTraining
-from reaper.learning.actor import Player
+from reaper.learning.actor import Actor
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm
-from reaper.learning.trainer import Practice
+from reaper.learning.trainer import Trainer
 from reaper.memory import items
 from reaper.memory.items import Items
 from reaper.storage.checkpoints import Parts, flatten, unflatten
@@ -29,14 +29,14 @@ from reaper.tasks.sequence import find_task
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 ATARI = {
-    "play.games": 8,
-    "play.replay-frames": 1600,
-    "play.replay-start": 160,
-    "short-term.observed-frames": 640,
-    "short-term.target-every": 160,
+    "training.num_envs": 8,
+    "training.replay-capacity": 1600,
+    "training.learning-starts": 160,
+    "short-term.agent-steps": 640,
+    "short-term.target-update-interval": 160,
     "short-term.best-window": 320,
-    "evaluation.games": 2,
-    "evaluation.every": 100_000,
+    "evaluation.episodes": 2,
+    "evaluation.interval": 100_000,
     "optimiser.learning-rate": 0.01,
 }
 
@@ -54,7 +54,7 @@ def kernel_by_kernel(monkeypatch):
     """Switches recording off."""
 
     def switch():
-        for kind in (Player, Practice):
+        for kind in (Actor, Trainer):
             before = kind.__init__
 
             def begin(self, *words, before=before, **named):
@@ -67,35 +67,37 @@ def kernel_by_kernel(monkeypatch):
 
 
 def context(settings, *names, compiles=False):
-    return Context(settings, 6 if settings.frames.size < 36 else 18, 0, names, torch.device("cuda"), compiles=compiles)
+    return Context(
+        settings, 6 if settings.observation.frame_size < 36 else 18, 0, names, torch.device("cuda"), compiles=compiles
+    )
 
 
 def taught(settings, task, frames, compiles=False):
     learner = ShortTerm(context(settings, "short-term", task, compiles=compiles), find_task(task))
-    learner.practice.run_to(frames)
+    learner.trainer.run_to(frames)
     learner.close()
     assert learner.best.losses > 0
-    return learner.practice.weights.values.clone(), float(learner.best.loss_sum)
+    return learner.trainer.weights.values.clone(), float(learner.best.loss_sum)
 
 
 def test_recorded_q_learning_on_small_frames(kernel_by_kernel):
     settings = with_overrides(ARCADE, TINY)
-    recorded, loss = taught(settings, "catch", 120)
+    capture_graph, loss = taught(settings, "catch", 120)
     kernel_by_kernel()
     plain, plain_loss = taught(settings, "catch", 120)
     assert loss == pytest.approx(plain_loss, rel=1e-4)
-    torch.testing.assert_close(recorded, plain, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(capture_graph, plain, rtol=1e-4, atol=1e-6)
 
 
 def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel, monkeypatch):
-    monkeypatch.setattr(update, "quick_rounding", lambda device: None)
+    monkeypatch.setattr(update, "compute_dtype_for", lambda device: None)
     settings = with_overrides(PAPER, ATARI)
     frames = 200  # ten updates: one differing action later, two runs have little in common
-    recorded, loss = taught(settings, "ALE/Boxing-v5", frames, compiles=True)
+    capture_graph, loss = taught(settings, "ALE/Boxing-v5", frames, compiles=True)
     kernel_by_kernel()
     plain, plain_loss = taught(settings, "ALE/Boxing-v5", frames)
     assert loss == pytest.approx(plain_loss, rel=1e-3)
-    torch.testing.assert_close(recorded, plain, rtol=1e-2, atol=1e-4)
+    torch.testing.assert_close(capture_graph, plain, rtol=1e-2, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["RePR", "ewc", "online-ewc", "reh", "PR", "no-reh"])
@@ -119,10 +121,10 @@ def test_recorded_consolidation(name, kernel_by_kernel):
             memory = consolidation.run(memory).memory
         return memory
 
-    recorded = consolidated()
+    capture_graph = consolidated()
     kernel_by_kernel()
     plain = consolidated()
-    for weights, others in zip(recorded.agent.values(), plain.agent.values(), strict=True):
+    for weights, others in zip(capture_graph.agent.values(), plain.agent.values(), strict=True):
         torch.testing.assert_close(weights, others, rtol=1e-3, atol=1e-4)
 
 
@@ -130,9 +132,9 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
     """Both losses of the GAN, update by update, against plain layers with second derivatives. Adam's first decay is
     zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
     for module in (adversarial, update):
-        monkeypatch.setattr(module, "quick_rounding", lambda device: None)
+        monkeypatch.setattr(module, "compute_dtype_for", lambda device: None)
     settings = with_overrides(PAPER, {"generator.batch-size": 16})
-    assert settings.generator.first_decay == 0
+    assert settings.generator.beta1 == 0
     states = torch.randint(0, 256, (64, 4, 84, 84), dtype=torch.uint8, device="cuda")
 
     def training(compiles):
@@ -152,7 +154,7 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
         for fast, slow in ((quick.update_d, plain.update_d), (quick.update_g, plain.update_g)):
             gradient, expected = fast.optimiser.mean, slow.optimiser.mean
             assert (gradient - expected).norm() < 0.01 * expected.norm()
-        assert torch.equal(*(found.pair.randomness.get_state() for found in (quick, plain)))
+        assert torch.equal(*(found.pair.rng.get_state() for found in (quick, plain)))
         for buffer, other in zip(quick.pair.generator.buffers(), plain.pair.generator.buffers(), strict=True):
             torch.testing.assert_close(buffer, other, rtol=1e-3, atol=1e-4)
 
@@ -160,7 +162,7 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
 def test_gradients_of_weights_side_by_side_are_those_one_after_another():
     """As they are used: rounded, compiled, recorded. Kernels may be other ones, so they agree but for rounding."""
     found = context(PAPER, "side by side", compiles=True)
-    count, size = 4, PAPER.play.batch_size
+    count, size = 4, PAPER.training.batch_size
     states = torch.randint(0, 256, (count, size, 4, 84, 84), dtype=torch.uint8, device="cuda")
     actions = torch.randint(0, 18, (count, size), device="cuda")
     targets = torch.randn(count, size, device="cuda")
@@ -173,13 +175,13 @@ def test_gradients_of_weights_side_by_side_are_those_one_after_another():
         def loss(answer, weights, states, actions, targets):
             return dqn_loss(answer(states), actions, targets)
 
-        learn = update.Update(weights, optimiser, loss, PAPER.optimiser.largest_norm, compiles=True, small=small)
+        learn = update.Update(weights, optimiser, loss, PAPER.optimiser.max_grad_norm, compiles=True, small=small)
 
         def work():
             for batch in zip(states, actions, targets, strict=True):
                 learn(*batch)
 
-        again = recorded(work, Parts(weights=weights, optimiser=optimiser))
+        again = capture_graph(work, Parts(weights=weights, optimiser=optimiser))
         for _ in range(5):
             again()
         return weights.values - before
@@ -226,13 +228,13 @@ def test_a_checkpoint_brings_back_every_bit_on_a_gpu():
 
     def learner():
         found = ShortTerm(context(settings, "short-term", "catch"), find_task("catch"))
-        return found, Parts(practice=found.practice, q_learning=found.practice.drawing)
+        return found, Parts(trainer=found.trainer, q_learning=found.trainer.drawing)
 
     first, parts = learner()
-    first.practice.run_to(100)
-    first.practice.player.begin(7)
+    first.trainer.run_to(100)
+    first.trainer.actor.begin(7)
     for _ in range(3):
-        first.practice.step()
+        first.trainer.step()
     tensors, others = flatten(copied(parts.state()))
     second, again = learner()
     again.restore(unflatten({**{name: tensor.cpu() for name, tensor in tensors.items()}, **others}))
@@ -240,21 +242,21 @@ def test_a_checkpoint_brings_back_every_bit_on_a_gpu():
     assert others == other_leaves
     for name, tensor in tensors.items():
         assert torch.equal(tensor.cpu(), restored[name].cpu()), name
-    first.practice.step()
-    second.practice.step()
-    streams = [found.practice.randomness.get_state() for found in (first, second)]
+    first.trainer.step()
+    second.trainer.step()
+    streams = [found.trainer.rng.get_state() for found in (first, second)]
     assert torch.equal(*streams)
-    assert torch.equal(first.practice.player.stack, second.practice.player.stack)
-    torch.testing.assert_close(first.practice.weights.values, second.practice.weights.values, rtol=1e-4, atol=1e-6)
+    assert torch.equal(first.trainer.actor.stack, second.trainer.actor.stack)
+    torch.testing.assert_close(first.trainer.weights.values, second.trainer.weights.values, rtol=1e-4, atol=1e-6)
 
 
 def test_tests_beside_a_gpu_are_those_of_a_cpu():
     settings = with_overrides(ARCADE, TINY)
-    there = replace(context(settings, "short-term", "catch"), tests_beside=True)
-    here, catch = replace(there, device=torch.device("cpu"), tests_beside=False), find_task("catch")
+    there = replace(context(settings, "short-term", "catch"), concurrent_eval=True)
+    here, catch = replace(there, device=torch.device("cpu"), concurrent_eval=False), find_task("catch")
     learner = ShortTerm(there, catch)
-    with learner.practice.examiner as examiner:
-        learner.practice.run("learn catch", 120, [catch])
-        expected = evaluate(here, here.q_network(kept_weights(learner.network)), catch, 120)
-        assert examiner.finish() == [expected]
+    with learner.trainer.evaluator as evaluator:
+        learner.trainer.run("learn catch", 120, [catch])
+        expected = evaluate(here, here.q_network(state_tensors(learner.network)), catch, 120)
+        assert evaluator.finish() == [expected]
     learner.close()

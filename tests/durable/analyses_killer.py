@@ -16,11 +16,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import TINY  # sets one thread
 
-from reaper.storage.checkpoints import Shelf
+from reaper.storage.checkpoints import CheckpointDir
 from reaper.study.experiments import plan_experiment
-from reaper.study.plan import carry_out
+from reaper.study.plan import execute
 
-SHORT = {**TINY, "short-term.observed-frames": 160, "evaluation.every": 200, "ewc.fisher-batches": 4}
+SHORT = {**TINY, "short-term.agent-steps": 160, "evaluation.interval": 200, "ewc.fisher-batches": 4}
 KINDS = ("student", "fisher")  # an overlap takes no time that could be lost
 
 
@@ -31,7 +31,7 @@ def study(name):
 
 def killing(kinds, told):
     """A `Shelf.write` after whose third checkpoint of a stage the process is no more."""
-    written = Shelf.write
+    written = CheckpointDir.write
 
     def write(self, tensors, others):
         written(self, tensors, others)
@@ -50,7 +50,7 @@ def attempt(name, out):
     if child == 0:
         code = 1
         try:
-            carry_out(study(name), out, lambda stage, event: None)
+            execute(study(name), out, lambda stage, event: None)
             code = 0
         finally:
             os._exit(code)
@@ -63,7 +63,7 @@ def main():
     out, name = Path(sys.argv[1]), sys.argv[2]
     assert attempt(name, out / "whole")
     kinds, told = {stage.digest: stage.kind for stage in study(name).stages}, out / "told"
-    Shelf.write = killing(kinds, told)
+    CheckpointDir.write = killing(kinds, told)
     for _ in range(len(kinds)):
         if attempt(name, out / "killed"):
             print(json.dumps(told.read_text().split()))

@@ -25,12 +25,12 @@ from conftest import TINY  # sets one thread
 
 import reaper.study.stage_run
 from reaper.monitoring import event_files, images
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 
 event_files.new_event(0, [event_files.scalar("", 0.0)])  # imports what draws curves
 images.as_png(images.Image.new("L", (1, 1)))
 
-LONGER = {"generator.steps": 60, "long-term.observed-frames": 400, "short-term.observed-frames": 480}
+LONGER = {"generator.steps": 60, "long-term.agent-steps": 400, "short-term.agent-steps": 480}
 
 
 def study(conditions):
@@ -46,7 +46,7 @@ def attempt(conditions, out, seconds, aimed_at=frozenset()):
     if child == 0:
         code = 1
         try:
-            carry_out(study(conditions), out, lambda stage, event: None)
+            execute(study(conditions), out, lambda stage, event: None)
             code = 0
         finally:
             os._exit(code)

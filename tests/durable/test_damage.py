@@ -100,7 +100,7 @@ def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
     second = said[run["memories"][1]]["remedy"]
     assert "made again from teacher of dodge (seed 0) (missing, to be made first)" in second
     assert "long-term memory of RePR after catch (seed 0) (damaged too)" in second
-    assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --seeds 0 --play.games 4" in second
+    assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --seeds 0 --training.num-envs 4" in second
     assert second.endswith(f"--out {out}`")
     assert "from teacher of catch (seed 0) (whole)" in said[run["memories"][0]]["remedy"]
     assert "learnt again from scratch" in said[run["teachers"][2]]["remedy"]

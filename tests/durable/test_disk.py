@@ -13,7 +13,7 @@ from conftest import TINY, run_tiny, run_words
 from ruins import command, contents, refused, results
 
 from reaper.errors import StorageFailed
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 
 WORDS = {"tasks": "catch", "every": "60"}
 
@@ -203,7 +203,7 @@ def test_a_folder_that_vanishes_in_the_middle(undisturbed, tmp_path, event):
 
     study = plan(["RePR"], "catch", device="cpu", overrides=TINY, workers=1, checkpoint_every="60")
     with pytest.raises(StorageFailed):
-        carry_out(study, out, take_away)
+        execute(study, out, take_away)
     shutil.rmtree(out, ignore_errors=True)
     (tmp_path / "elsewhere").rename(out)
     run_tiny(out, ["RePR"], "catch", checkpoint_every="60")

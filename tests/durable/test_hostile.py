@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import reaper
 from reaper.errors import ReaperError, UserError
-from reaper.storage.files import read_sealed, sealed, sha256
+from reaper.storage.files import checksummed, read_checksummed, sha256
 from reaper.storage.pack import export_run, import_pack
 from reaper.storage.pack_file import INDEX, LARGEST_INDEX
 from reaper.storage.store import Store, digest_of
@@ -34,19 +34,19 @@ class Payload:
 
 def reseal(path):
     """Makes the manifest beside a file say of it what it now is, as whoever forges it would."""
-    about = read_sealed(path.parent / "manifest.json")
+    about = read_checksummed(path.parent / "manifest.json")
     about["files"][path.name] = {"sha256": sha256(path), "bytes": path.stat().st_size}
-    (path.parent / "manifest.json").write_bytes(sealed(about))
+    (path.parent / "manifest.json").write_bytes(checksummed(about))
 
 
 def forge_spec(folder, **changes):
     """A stage with another spec, under the name that goes with it."""
-    about = read_sealed(folder / "manifest.json")
+    about = read_checksummed(folder / "manifest.json")
     about["spec"] |= changes
     about["digest"] = digest_of(about["spec"])
-    (folder / "manifest.json").write_bytes(sealed(about))
-    made = read_sealed(folder / "made.json")
-    (folder / "made.json").write_bytes(sealed({**made, "digest": about["digest"]}))
+    (folder / "manifest.json").write_bytes(checksummed(about))
+    made = read_checksummed(folder / "made.json")
+    (folder / "made.json").write_bytes(checksummed({**made, "digest": about["digest"]}))
 
 
 @pytest.fixture
@@ -138,13 +138,13 @@ def test_weights_of_another_network_are_refused(memory, capfd, wrong, part):
         {"frames": []},
         {"network": {"width": 10**12, "initialisation": "he"}},
         {"network": {"width": 0, "initialisation": "he"}},
-        {"evaluation": {"games": 1, "exploration": float("nan"), "every": 1, "least_every": 1}},
+        {"evaluation": {"games": 1, "exploration": float("nan"), "every": 1, "min_interval": 1}},
         None,
     ],
     ids=str,
 )
 def test_settings_that_make_no_network_are_refused(memory, capfd, changes):
-    settings = read_sealed(memory / "manifest.json")["spec"]["settings"]
+    settings = read_checksummed(memory / "manifest.json")["spec"]["settings"]
     forge_spec(memory, settings=None if changes is None else {**settings, **changes})
     refused(capfd, 2, "play", memory, "--task", "catch")
 
@@ -191,7 +191,7 @@ def test_a_task_in_a_file_imports_no_module(memory, tmp_path, capfd, monkeypatch
 def test_a_forged_record_is_refused(two_seeds, tmp_path, capfd, changes):
     out = shutil.copytree(two_seeds, tmp_path / "out")
     path = next(out.glob("runs/*seed-0.json"))
-    path.write_bytes(sealed(read_sealed(path) | changes))
+    path.write_bytes(checksummed(read_checksummed(path) | changes))
     if "evaluations" in changes:  # only an unfinished run
         assert command(capfd, "report", out)[0] == 0
     else:
@@ -209,10 +209,10 @@ def test_forged_rows_are_refused(two_seeds, tmp_path, capfd, rows):
 
 
 def test_a_manifest_that_names_files_elsewhere_is_refused(memory, tmp_path, capfd):
-    about = read_sealed(memory / "manifest.json")
+    about = read_checksummed(memory / "manifest.json")
     (tmp_path / "secret").write_text("secret")
     for files in ({"../secret": {"bytes": 6, "sha256": sha256(tmp_path / "secret")}}, [], {"a.json": 3}):
-        (memory / "manifest.json").write_bytes(sealed(about | {"files": files}))
+        (memory / "manifest.json").write_bytes(checksummed(about | {"files": files}))
         assert "lists files that no version writes" in refused(capfd, 2, "play", memory, "--task", "catch")
 
 
@@ -252,7 +252,7 @@ def with_file(name, is_listed=True):
         entries.append([name, b"evil"])
         if is_listed:
             listed(index, name, b"evil")
-        return sealed(index)
+        return checksummed(index)
 
     return change
 
@@ -262,17 +262,17 @@ def with_link(entries, index):
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     entries.append([info, b"/etc/passwd"])
     listed(index, info.filename, b"/etc/passwd")
-    return sealed(index)
+    return checksummed(index)
 
 
 def with_bomb(entries, index):
     entries[0][1] = entries[0][1] + b"\0" * (64 << 20)
-    return sealed(index)
+    return checksummed(index)
 
 
 def with_another_checksum(entries, index):
     index["files"][entries[0][0]]["sha256"] = "0" * 64
-    return sealed(index)
+    return checksummed(index)
 
 
 def with_stage_renamed(entries, index):
@@ -281,7 +281,7 @@ def with_stage_renamed(entries, index):
         new = entry[0].replace(digest, "0" * 20)
         index["files"][new] = index["files"].pop(entry[0])
         entry[0] = new
-    return sealed(index)
+    return checksummed(index)
 
 
 def with_spoilt_stage(entries, index):
@@ -289,7 +289,7 @@ def with_spoilt_stage(entries, index):
     entry = next(entry for entry in entries if entry[0].endswith("agent.safetensors"))
     entry[1] = entry[1][:-1] + bytes([entry[1][-1] ^ 1])
     listed(index, *entry)
-    return sealed(index)
+    return checksummed(index)
 
 
 def with_unlisted_file_in_stage(entries, index):
@@ -313,14 +313,16 @@ HOSTILE = {
     "spoilt stage": with_spoilt_stage,
     "extra file": with_unlisted_file_in_stage,
     "no seal": lambda entries, index: json.dumps(index),
-    "wrong seal": lambda entries, index: sealed(index).replace(b"run", b"ruin"),
+    "wrong seal": lambda entries, index: checksummed(index).replace(b"run", b"ruin"),
     "no index": lambda entries, index: None,
     "deep index": lambda entries, index: b"[" * 1_000_000,
     "large index": lambda entries, index: b" " * (LARGEST_INDEX + 1),
-    "other format": lambda entries, index: sealed(index | {"format": 99}),
-    "other kind": lambda entries, index: sealed(index | {"kind": "programs"}),
-    "files not a table": lambda entries, index: sealed(index | {"files": [1]}),
-    "negative size": lambda entries, index: sealed(index | {"files": {"reaper.json": {"bytes": -1, "sha256": ""}}}),
+    "other format": lambda entries, index: checksummed(index | {"format": 99}),
+    "other kind": lambda entries, index: checksummed(index | {"kind": "programs"}),
+    "files not a table": lambda entries, index: checksummed(index | {"files": [1]}),
+    "negative size": lambda entries, index: checksummed(
+        index | {"files": {"reaper.json": {"bytes": -1, "sha256": ""}}}
+    ),
 }
 
 
@@ -340,7 +342,7 @@ def test_a_hostile_pack_leaves_nothing_behind(pack, tmp_path, capfd, how):
 def test_a_name_twice_is_refused(pack, tmp_path, capfd):
     def twice(entries, index):
         entries.append(list(entries[0]))
-        return sealed(index)
+        return checksummed(index)
 
     assert "twice" in refused(capfd, 2, "import", rewritten(pack, tmp_path / "evil", twice), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -352,7 +354,7 @@ def test_a_size_that_the_zip_lies_about_is_not_believed(pack, tmp_path, capfd):
     def change(entries, index):
         entries[0][1] = b"\0" * (1 << 20)
         index["files"]["reaper.json"]["bytes"] = 8
-        return sealed(index)
+        return checksummed(index)
 
     file = rewritten(pack, tmp_path / "evil", change)
     forged = bytearray(file.read_bytes())
@@ -415,7 +417,7 @@ def test_a_memory_pack_with_foreign_weights_is_refused(two_seeds, tmp_path, capf
         for entry in entries:
             entry[1] = (folder / entry[0]).read_bytes()
             listed(index, *entry)
-        return sealed(index)
+        return checksummed(index)
 
     evil = rewritten(tmp_path / "memory.reaper", tmp_path / "evil.reaper", change)
     assert "of another network" in refused(capfd, 2, "import", evil, tmp_path / "out")

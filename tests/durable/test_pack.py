@@ -13,7 +13,7 @@ from ruins import command, contents, flipped, refused, results, seeded
 import reaper
 from reaper.cli.main import main
 from reaper.config.presets import PAPER, as_dict
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.storage.pack import export_run, import_pack
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
@@ -64,11 +64,11 @@ def test_a_pack_is_merged_into_a_run_with_the_same_settings(two_seeds, tmp_path,
 
 def reseal(manifest, path):
     """Makes a manifest say of a file what the file now is."""
-    from reaper.storage.files import read_sealed, sealed, sha256
+    from reaper.storage.files import checksummed, read_checksummed, sha256
 
-    about = read_sealed(manifest)
+    about = read_checksummed(manifest)
     about["files"][path.name] = {"sha256": sha256(path), "bytes": path.stat().st_size}
-    manifest.write_bytes(sealed(about))
+    manifest.write_bytes(checksummed(about))
 
 
 def test_other_settings_and_other_folders_are_left_alone(two_seeds, tmp_path, capfd):
@@ -204,10 +204,10 @@ def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
     chain = build_chain(reaper.CONDITIONS["RePR"], EighteenActions("catch", find_sequence("catch").tasks), 0, PAPER)
     context, stage = Context(PAPER, 18, 0, ("size",)), chain.memories[0]
     generator, _ = context.adversaries()
-    retained = {f"generator.{name}": tensor for name, tensor in kept_weights(generator).items()}
+    retained = {f"generator.{name}": tensor for name, tensor in state_tensors(generator).items()}
     store = Store.open_for(tmp_path / "out", {"settings": as_dict(PAPER)})
     about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
-    tensors = {"agent": kept_weights(context.q_network()), "retained": retained}
+    tensors = {"agent": state_tensors(context.q_network()), "retained": retained}
     store.write_stage(stage.digest, about, tensors, {"memory": {"tasks": ["catch"]}}, {})
     store.write_run(chain.name, chain.record())
     store.close()

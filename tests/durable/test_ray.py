@@ -11,18 +11,18 @@ from reaper.cli.main import main
 from reaper.errors import Diverged, Stopped, UserError
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 
 # Long enough for a node to be killed in the middle of a stage that has left checkpoints.
-LONGER = {"short-term.observed-frames": 960, "long-term.observed-frames": 480}
+LONGER = {"short-term.agent-steps": 960, "long-term.agent-steps": 480}
 
 SHORTER = {
-    "short-term.observed-frames": 80,
-    "long-term.observed-frames": 80,
+    "short-term.agent-steps": 80,
+    "long-term.agent-steps": 80,
     "generator.steps": 2,
     "generator.pseudo-items": 12,
-    "rehearsal.items": 12,
-    "evaluation.games": 1,
+    "rehearsal.capacity": 12,
+    "evaluation.episodes": 1,
 }
 
 
@@ -90,10 +90,10 @@ class KillingANode(Events):
 
 def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
     conditions, tasks = ["RePR", "no-reh"], "catch,dodge"
-    carry_out(tiny_plan(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
+    execute(tiny_plan(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
     listen = KillingANode(cluster, tmp_path / "ray")
     study = tiny_plan(conditions, tasks, overrides=LONGER, engine="ray", address=cluster.address)
-    carry_out(study, tmp_path / "ray", listen)
+    execute(study, tmp_path / "ray", listen)
     assert listen.killed
     assert any("its worker was lost" in text for text in listen.texts())
     expected, found = artefacts(tmp_path / "local"), artefacts(tmp_path / "ray")
@@ -114,7 +114,7 @@ def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
     diverging = {"generator.learning-rate": 1e30}
     study = tiny_plan(["RePR", "no-reh"], "catch,dodge", overrides=diverging, engine="ray", address=cluster.address)
     with pytest.raises(Diverged, match="generator"):
-        carry_out(study, tmp_path / "ray", lambda stage, event: None)
+        execute(study, tmp_path / "ray", lambda stage, event: None)
     finished = {stage.title for stage in study.stages if Store(tmp_path / "ray").has(stage.digest)}
     assert finished == {stage.title for stage in study.stages if not stage.title.startswith("RePR")}
 
@@ -122,19 +122,19 @@ def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
 @pytest.mark.long
 def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkeypatch):
     """Teachers are trained once for all conditions; a stopped study brings its checkpoints home and goes on."""
-    tasks, long_enough_to_be_stopped = "catch,dodge,frog", {"short-term.observed-frames": 2400}
+    tasks, long_enough_to_be_stopped = "catch,dodge,frog", {"short-term.agent-steps": 2400}
     local = tiny_plan(MAIN, tasks, (0, 1), long_enough_to_be_stopped)
-    carry_out(local, tmp_path / "local", lambda stage, event: None)
+    execute(local, tmp_path / "local", lambda stage, event: None)
     study = tiny_plan(
         MAIN, tasks, (0, 1), long_enough_to_be_stopped, engine="ray", address=cluster.address, store="fetch"
     )
     listen, out = Events(), tmp_path / "ray"
     monkeypatch.setattr("reaper.engines.signals.Stop.__call__", lambda stop: listen.in_the_middle_of("short-term"))
     with pytest.raises(Stopped):
-        carry_out(study, out, listen)
+        execute(study, out, listen)
     monkeypatch.undo()
     assert list(out.glob("unfinished/*/[0-9]*/manifest.json"))
-    carry_out(study, out, listen)
+    execute(study, out, listen)
     assert listen.kinds("finished")["short-term"] == 3 * 2
     assert listen.kinds("finished") == Counter(stage.kind for stage in study.stages)
     assert artefacts(tmp_path / "local") == artefacts(out)
@@ -145,7 +145,7 @@ def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkey
 def test_the_local_engine_trains_each_teacher_once(tmp_path):
     listen = Events()
     smaller = {**TINY, **SHORTER}
-    carry_out(plan(MAIN, "arcade-3", (0, 1), device="cpu", overrides=smaller, workers=2), tmp_path / "run", listen)
+    execute(plan(MAIN, "arcade-3", (0, 1), device="cpu", overrides=smaller, workers=2), tmp_path / "run", listen)
     assert listen.kinds("started")["short-term"] == 3 * 2
 
 

@@ -15,13 +15,13 @@ from curves import read_curves
 
 from reaper.engines.signals import Stop
 from reaper.errors import Diverged, Stopped, StorageFailed, UserError
-from reaper.learning.trainer import BestWindow
-from reaper.retention import Nothing, OnlineEWC
-from reaper.storage.checkpoints import Interval, Keeper, Shelf
+from reaper.learning.trainer import BestWeights
+from reaper.retention import NoRetention, OnlineEWC
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.storage.store import Store
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 
-LONG = {"short-term.observed-frames": "200000", "evaluation.every": "200000"}
+LONG = {"short-term.agent-steps": "200000", "evaluation.interval": "200000"}
 
 
 def start(out, workers, overrides=(), extra=()):
@@ -64,7 +64,7 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path, number, worker
     saved = list((tmp_path / "out" / "unfinished").glob("*/[0-9]*"))
     assert len(saved) == workers
     counters = json.loads((saved[0] / "others.json").read_text())
-    assert counters["practice/observed_frames"] > 0
+    assert counters["practice/agent_steps"] > 0
     told = [json.loads(path.read_text()) for path in (tmp_path / "out" / "live").iterdir()]
     assert [record["state"] for record in told] == ["stopped"] * workers
 
@@ -81,7 +81,7 @@ def test_a_second_interrupt_stops_at_once_without_damage(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) in (75, 130)  # the second may come when the first has already been obeyed
     for path in (tmp_path / "out" / "unfinished").glob("*/[0-9]*"):
-        Shelf(path.parent, path.parent.name).read(int(path.name))
+        CheckpointDir(path.parent, path.parent.name).read(int(path.name))
 
 
 def test_workers_die_with_their_parent(tmp_path):
@@ -130,13 +130,13 @@ def test_a_folder_that_is_not_shared_is_refused(tmp_path):
 
 
 def test_a_keeper_asked_to_stop_saves_first(tmp_path):
-    keeper = Keeper(Shelf(tmp_path / "d", "d"), Interval(None, 10**9), stop=lambda: True)
-    window = BestWindow(_weights(), 10, by_score=True)
+    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"), Interval(None, 10**9), stop=lambda: True)
+    window = BestWeights(_weights(), 10, by_score=True)
     window.scores = [3.0]
-    keeper.keep("best", window)
+    checkpointer.keep("best", window)
     with pytest.raises(Stopped):
-        keeper.reached(1)
-    again, other = Keeper(Shelf(tmp_path / "d", "d")), BestWindow(_weights(), 10, by_score=True)
+        checkpointer.reached(1)
+    again, other = Checkpointer(CheckpointDir(tmp_path / "d", "d")), BestWeights(_weights(), 10, by_score=True)
     again.keep("best", other)
     assert other.scores == [3.0]
 
@@ -148,23 +148,23 @@ def _weights():
 
 
 def test_only_the_two_newest_checkpoints_are_kept(tmp_path):
-    keeper = Keeper(Shelf(tmp_path / "d", "d"), Interval(None, 1))
-    keeper.keep("best", BestWindow(_weights(), 10, by_score=True))
+    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"), Interval(None, 1))
+    checkpointer.keep("best", BestWeights(_weights(), 10, by_score=True))
     for _ in range(4):
-        keeper.save()
-        keeper.close()
-    assert Shelf(tmp_path / "d", "d").numbers() == [3, 4]
+        checkpointer.save()
+        checkpointer.close()
+    assert CheckpointDir(tmp_path / "d", "d").numbers() == [3, 4]
 
 
 def test_a_checkpoint_with_wrong_numbers_is_never_written(tmp_path):
-    keeper, weights = Keeper(Shelf(tmp_path / "d", "d")), _weights()
-    keeper.keep("weights", weights)
-    keeper.save()
-    keeper.close()
+    checkpointer, weights = Checkpointer(CheckpointDir(tmp_path / "d", "d")), _weights()
+    checkpointer.keep("weights", weights)
+    checkpointer.save()
+    checkpointer.close()
     weights.values[0] = float("nan")
     with pytest.raises(Diverged, match="weights/values"):
-        keeper.save()
-    assert Shelf(tmp_path / "d", "d").numbers() == [1]
+        checkpointer.save()
+    assert CheckpointDir(tmp_path / "d", "d").numbers() == [1]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, workers):
     study = plan(["RePR", "no-reh"], "catch,dodge", device="cpu", workers=workers, overrides=overrides)
     told = []
     with pytest.raises(Diverged, match="generator"):
-        carry_out(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.get("event"))))
+        execute(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.get("event"))))
     assert [title for title, event in told if event == "failed"] == ["RePR: consolidate catch (seed 0)"]
     store = Store(tmp_path / "out")
     finished = {stage.title for stage in study.stages if store.has(stage.digest)}
@@ -211,11 +211,11 @@ def test_what_would_hit_every_stage_stops_them_all(tmp_path, monkeypatch):
         raise StorageFailed("no space is left")
 
     monkeypatch.setattr(OnlineEWC, "remember", full)
-    monkeypatch.setattr(Nothing, "remember", full)
+    monkeypatch.setattr(NoRetention, "remember", full)
     told = []
     study = plan(["online-ewc", "no-reh"], "catch,dodge", device="cpu", workers=1, overrides=TINY)
     with pytest.raises(StorageFailed):
-        carry_out(study, tmp_path / "out", lambda stage, event: told.append(event.get("event")))
+        execute(study, tmp_path / "out", lambda stage, event: told.append(event.get("event")))
     assert told.count("failed") == 1
 
 

@@ -13,14 +13,14 @@ from reaper.report import embedding as illustrations
 from reaper.report import theme
 from reaper.report.page import write_report
 from reaper.study.experiments import EXPERIMENTS, plan_experiment
-from reaper.study.plan import carry_out
+from reaper.study.plan import execute
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome, and none is installed"),
 ]
 WIDTHS = (1280, 400)
-OPTIONS = {"device": "cpu", "workers": 1, "overrides": {**TINY, "evaluation.every": 200}}
+OPTIONS = {"device": "cpu", "workers": 1, "overrides": {**TINY, "evaluation.interval": 200}}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         patch.setattr(illustrations, "as_pdf", lambda figure: None)
         for name in EXPERIMENTS:
             tasks = "arcade-6" if name == "extended" else "arcade-3"
-            store = carry_out(plan_experiment(name, tasks, **OPTIONS), folder / "run", lambda stage, event: None)
+            store = execute(plan_experiment(name, tasks, **OPTIONS), folder / "run", lambda stage, event: None)
             page = write_report(store)
             written[name] = Path(shutil.copy(page, folder / f"{name}.html"))
     return written

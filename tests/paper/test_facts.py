@@ -77,7 +77,7 @@ def test_the_memory_column_is_the_papers():
 
 def test_the_arcade_scales_limited_store_has_the_generators_bytes():
     generator = PseudoRehearsal().kept_bytes(ARCADE, 6, 3)
-    assert generator // item_bytes(ARCADE) == ARCADE.rehearsal.limited_items
+    assert generator // item_bytes(ARCADE) == ARCADE.rehearsal.limited_capacity
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -88,24 +88,24 @@ def test_nothing_grows_with_the_tasks_unless_the_condition_says_so(name):
 
 def test_the_extended_and_short_variants():
     extended, short = VARIANTS["extended"](PAPER), VARIANTS["short"](PAPER)
-    assert extended.long_term.observed_frames == 40_000_000
+    assert extended.long_term.agent_steps == 40_000_000
     assert extended.generator.steps == 400_000
     assert [extended.long_term.alpha_for(task) for task in (2, 3, 4, 5, 6)] == [0.05, 0.05, 0.05, 0.01, 0.01]
-    assert short.long_term.observed_frames == 5_000_000
+    assert short.long_term.agent_steps == 5_000_000
     assert short.short_term == PAPER.short_term
 
 
 def test_a_fraction_scales_durations_and_nothing_else():
     tenth = at_fraction(PAPER, 0.1)
-    assert tenth.short_term.observed_frames == 2_000_000
+    assert tenth.short_term.agent_steps == 2_000_000
     assert tenth.generator.steps == 20_000
-    assert tenth.play.exploration_frames == 100_000
-    assert tenth.play.replay_start == 5_000
-    assert tenth.evaluation.every == 100_000
+    assert tenth.training.exploration_steps == 100_000
+    assert tenth.training.learning_starts == 5_000
+    assert tenth.evaluation.interval == 100_000
     assert tenth.short_term.best_window == 25_000
-    assert tenth.play.replay_frames == 200_000
-    assert tenth.short_term.target_every == 5_000
+    assert tenth.training.replay_capacity == 200_000
+    assert tenth.short_term.target_update_interval == 5_000
     assert tenth.generator.pseudo_items == 25_000  # not a memory but work: dreams drawn before a stage begins
-    assert tenth.rehearsal.items == 250_000
+    assert tenth.rehearsal.capacity == 250_000
     assert tenth.optimiser == PAPER.optimiser
-    assert at_fraction(PAPER, 0.0005).evaluation.every == PAPER.evaluation.least_every
+    assert at_fraction(PAPER, 0.0005).evaluation.interval == PAPER.evaluation.min_interval

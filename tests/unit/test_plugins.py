@@ -48,7 +48,7 @@ def stay_close():
     reaper.register_retention("stay-close", StayClose)
     for strength in (0.0, 1e6):
         name = f"stay-close-{strength:g}"
-        reaper.register_condition(reaper.Condition(name, "distil", StayClose(strength)))
+        reaper.register_condition(reaper.Condition(name, "distillation", StayClose(strength)))
     yield
     del RETENTIONS["stay-close"]
     for name in [name for name in CONDITIONS if name.startswith("stay-close")]:
@@ -83,7 +83,7 @@ def test_names_cannot_be_taken_twice():
 
 def test_a_method_must_be_registered_before_it_runs():
     with pytest.raises(UserError, match="is not registered"):
-        reaper.Condition("x", "distil", StayClose()).describe()
+        reaper.Condition("x", "distillation", StayClose()).describe()
 
 
 def test_a_registered_task_is_run(tmp_path):

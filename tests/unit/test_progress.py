@@ -67,6 +67,6 @@ def test_a_test_tells_how_many_of_its_games_are_over():
     context.progress.begin("learn Catch", 100)
     evaluate(context, None, find_task("catch"), 0)
     games = [event["done"] for event in told if event["phase"] == "test Catch"]
-    assert (games[0], games[-1]) == (0, settings.evaluation.games)
+    assert (games[0], games[-1]) == (0, settings.evaluation.episodes)
     assert games == sorted(games)
     assert (told[-1]["phase"], told[-1]["done"]) == ("learn Catch", 0)

@@ -20,10 +20,10 @@ class Yardstick:
     """Games that follow what training does in games of its own, spell by spell, and are timed."""
 
     def __init__(self, games: VectorTask) -> None:
-        self.games, self.followed, self.seconds = games, 0, 0.0
+        self.num_envs, self.followed, self.seconds = games, 0, 0.0
 
     def begin(self, seed: int) -> None:
-        self.games.reset(seed)
+        self.num_envs.reset(seed)
         self.followed, self.seconds = 0, 0.0
 
     def follow(self, log: list[np.ndarray]) -> None:
@@ -37,13 +37,13 @@ class Yardstick:
 
     def _play(self, log: list[np.ndarray]) -> None:
         for actions in log:
-            self.games.send(actions.astype(np.int64))
-            self.games.receive()
+            self.num_envs.send(actions.astype(np.int64))
+            self.num_envs.receive()
 
     @property
     def rate(self) -> float:
         """Bare frames a second."""
-        return (self.followed - WARM_UP) * self.games.games / self.seconds
+        return (self.followed - WARM_UP) * self.num_envs.num_envs / self.seconds
 
 
 def rates_by_threads(open_games: Callable[[], VectorTask], log: list[np.ndarray]) -> dict[int, float]:
@@ -62,4 +62,4 @@ def rates_by_threads(open_games: Callable[[], VectorTask], log: list[np.ndarray]
     finally:
         os.environ.pop(THREADS, None)
         for yardstick in yardsticks.values():
-            yardstick.games.close()
+            yardstick.num_envs.close()

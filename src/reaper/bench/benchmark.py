@@ -22,16 +22,16 @@ from reaper.bench.concurrent_eval import Rate, with_tests
 from reaper.bench.prediction import BESIDE, GAME, GAN_BESIDE, TEST_BESIDE, TEST_BESIDE_GAN, Figure, predicted_hours
 from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
 from reaper.config.settings import Settings
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.generators.gan.training import AdversarialTraining
-from reaper.learning.evaluation.episodes import pace_of_whole_games
+from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import worth_a_process
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
-from reaper.learning.trainer import Practice
+from reaper.learning.trainer import Trainer
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
-from reaper.storage.checkpoints import Interval, Keeper, Shelf
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.system import processor_name
 from reaper.tasks.atari import THREADS, emulator_threads
@@ -53,7 +53,7 @@ class Bench:
     seconds: float = 3.0
     repeats: int = 3
     say: Callable[[str], None] = print
-    tests_beside: bool | None = None  # None: as in a run
+    concurrent_eval: bool | None = None  # None: as in a run
     figures: list[Figure] = field(default_factory=list)
     set_up: dict[str, float] = field(default_factory=dict)  # seconds before the first step of each kind of stage
     threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> bare frames a second
@@ -61,16 +61,16 @@ class Bench:
 
     def __post_init__(self) -> None:
         use_quick_arithmetic(self.device)
-        play, generator = self.settings.play, self.settings.generator
-        start = 2 * (self.settings.frames.history + 2) * play.games
+        training, generator = self.settings.training, self.settings.generator
+        start = 2 * (self.settings.observation.frame_stack + 2) * training.num_envs
         items = generator.pseudo_items if self.device.type == "cuda" else min(generator.pseudo_items, FEW_DREAMS)
         quick = replace(
             self.settings,
-            play=replace(play, replay_start=start),
+            training=replace(training, learning_starts=start),
             generator=replace(generator, pseudo_items=items),
         )
-        if self.tests_beside is None:
-            self.tests_beside = worth_a_process(self.settings, self.device)
+        if self.concurrent_eval is None:
+            self.concurrent_eval = worth_a_process(self.settings, self.device)
         compiles = worth_compiling(self.settings, self.device)
         self.context = Context(quick, self.actions, 0, ("bench",), self.device, compiles=compiles)
 
@@ -83,14 +83,14 @@ class Bench:
 
     def _run(self) -> None:
         short = self._timed("short-term", lambda: self._short_term())
-        self._count_threads(short.practice)
-        self._training("short-term training", short.practice)
-        if self.tests_beside:
-            self._beside(short.practice, self.tasks[-1])
-        self._checkpoint(short.practice)
+        self._count_threads(short.trainer)
+        self._training("short-term training", short.trainer)
+        if self.concurrent_eval:
+            self._beside(short.trainer, self.tasks[-1])
+        self._checkpoint(short.trainer)
         self._generator(short)
-        _, _, practice = self._timed("long-term", lambda: self._long_term())
-        self._training("long-term training", practice)
+        _, _, trainer = self._timed("long-term", lambda: self._long_term())
+        self._training("long-term training", trainer)
         for task in self.tasks:
             self._evaluation(task)
 
@@ -112,44 +112,44 @@ class Bench:
 
     def _short_term(self) -> ShortTerm:
         learner = ShortTerm(self.context, self.tasks[0])
-        learner.practice.run_to(2 * self.context.settings.play.replay_start)
-        self._close(learner.practice)
+        learner.trainer.run_to(2 * self.context.settings.training.learning_starts)
+        self._close(learner.trainer)
         return learner
 
-    def _long_term(self) -> tuple[Any, Any, Practice]:
+    def _long_term(self) -> tuple[Any, Any, Trainer]:
         """RePR on a second task: replay and teacher for the new one, a generator's dreams for the first. Nothing is
         trained yet, which costs the same."""
         context, condition = self.context, CONDITIONS["RePR"]
-        teacher = Teacher(kept_weights(context.q_network()), 0.0, 1.0)
-        generator = {f"generator.{name}": t for name, t in kept_weights(context.adversaries()[0]).items()}
+        teacher = Teacher(state_tensors(context.q_network()), 0.0, 1.0)
+        generator = {f"generator.{name}": t for name, t in state_tensors(context.adversaries()[0]).items()}
         memory = LongTermMemory(teacher.weights, (self.tasks[0].name,), generator)
         knowledge = KNOWLEDGE[condition.knowledge]()
         two = (self.tasks[0], self.tasks[0])
         consolidation = Consolidation(context, two, condition.teaches, condition.retention, knowledge, teacher)
-        lesson, recall, practice = consolidation.begin(memory, context.q_network(memory.agent))
-        practice.run_to(2 * context.settings.play.replay_start)
-        self._close(practice)
-        return lesson, recall, practice
+        objective, recall, trainer = consolidation.begin(memory, context.q_network(memory.agent))
+        trainer.run_to(2 * context.settings.training.learning_starts)
+        self._close(trainer)
+        return objective, recall, trainer
 
-    def _close(self, practice: Practice) -> None:
+    def _close(self, trainer: Trainer) -> None:
         """A learner's own games make way for those that all learners are measured on."""
-        assert practice.player is not None
-        practice.player.task.close()
+        assert trainer.actor is not None
+        trainer.actor.task.close()
 
     def _games(self, task: Task, number: int = 0) -> VectorTask:
         """Opened once: it takes a tenth of a second a game."""
         key = (task.name, number)
         if key not in self.opened:
-            self.opened[key] = self.context.open(task, self.settings.play.games)
+            self.opened[key] = self.context.open(task, self.settings.training.num_envs)
         return self.opened[key]
 
-    def _training(self, what: str, practice: Practice) -> None:
+    def _training(self, what: str, trainer: Trainer) -> None:
         """Steps with their updates, and the same actions without. All tasks have their first repeat, then their second:
         what disturbs the machine for some seconds spoils one repeat of a task, and the median passes it over."""
         measured: dict[str, list[tuple[float, float]]] = {task.name: [] for task in self.tasks}
         for seed in range(self.repeats):
             for task in self.tasks:
-                rate, bare = self._repeat(practice, task, seed)
+                rate, bare = self._repeat(trainer, task, seed)
                 self.say(f"{what} {task.name}, {seed + 1} of {self.repeats}: {rate:,.0f} and bare {bare:,.0f} frames/s")
                 measured[task.name].append((rate, bare))
         for name, pairs in measured.items():
@@ -157,34 +157,34 @@ class Bench:
                 self._note(Figure("bare emulation", name, "frames", tuple(bare for _, bare in pairs)))
             shares = tuple(rate / bare for rate, bare in pairs)
             self._note(Figure(what, name, "frames", tuple(rate for rate, _ in pairs), shares))
-        if updates := practice.recordings.get(self._updates_a_step()):  # with nothing else running
+        if updates := trainer.recordings.get(self._updates_a_step()):  # with nothing else running
             rates = tuple(self._rate(updates) * self._updates_a_step() for _ in range(self.repeats))
             self._note(Figure(f"updates of {what}, alone", "", "updates", rates))
 
-    def _repeat(self, practice: Practice, task: Task, seed: int) -> tuple[float, float]:
+    def _repeat(self, trainer: Trainer, task: Task, seed: int) -> tuple[float, float]:
         """Frames a second of training, and bare. The two sets of games change roles with every repeat."""
-        assert practice.player is not None
-        practice.player.task, yardstick = self._games(task, seed % 2), Yardstick(self._games(task, (seed + 1) % 2))
+        assert trainer.actor is not None
+        trainer.actor.task, yardstick = self._games(task, seed % 2), Yardstick(self._games(task, (seed + 1) % 2))
         yardstick.begin(seed)
-        return self._trained(practice, seed, yardstick.follow), yardstick.rate
+        return self._trained(trainer, seed, yardstick.follow), yardstick.rate
 
     def _updates_a_step(self) -> int:
-        return self.settings.play.games // self.settings.play.frames_per_update
+        return self.settings.training.num_envs // self.settings.training.steps_per_update
 
     def _trained(
-        self, practice: Practice, seed: int, follow: Callable[[list[np.ndarray]], None] = lambda log: None
+        self, trainer: Trainer, seed: int, follow: Callable[[list[np.ndarray]], None] = lambda log: None
     ) -> float:
         """Frames a second of training in games that are begun anew; something may follow each spell of it."""
-        player, seconds = practice.player, 0.0
-        assert player is not None
-        practice.settle()
-        player.begin(seed)
+        actor, seconds = trainer.actor, 0.0
+        assert actor is not None
+        trainer.settle()
+        actor.begin(seed)
         for _ in range(WARM_UP):
-            practice.step()
+            trainer.step()
         while seconds < self.seconds:
-            seconds += self._spell(practice.step)
-            follow(player.log)
-        return (len(player.log) - WARM_UP) * player.task.games / seconds
+            seconds += self._spell(trainer.step)
+            follow(actor.log)
+        return (len(actor.log) - WARM_UP) * actor.task.num_envs / seconds
 
     def _spell(self, step: Callable[[], None]) -> float:
         """The seconds of a spell of steps, with all their updates; at least one step."""
@@ -210,16 +210,18 @@ class Bench:
         self._wait()
         return calls / (time.perf_counter() - start)
 
-    def _count_threads(self, practice: Practice) -> None:
+    def _count_threads(self, trainer: Trainer) -> None:
         """Which number of emulator threads is best for bare emulation; training is compared with that."""
         cores = len(os.sched_getaffinity(0))
         if not self.tasks[0].name.startswith("ALE/") or THREADS in os.environ or cores < 4:
             return
-        player = practice.player
-        assert player is not None
-        player.task = self._games(self.tasks[0])
-        self._trained(practice, 0)
-        self.threads = rates_by_threads(lambda: self.context.open(self.tasks[0], self.settings.play.games), player.log)
+        actor = trainer.actor
+        assert actor is not None
+        actor.task = self._games(self.tasks[0])
+        self._trained(trainer, 0)
+        self.threads = rates_by_threads(
+            lambda: self.context.open(self.tasks[0], self.settings.training.num_envs), actor.log
+        )
         best = max(self.threads, key=lambda threads: self.threads[threads])
         rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
         self.say(f"bare emulation by number of threads: {rates}")
@@ -231,12 +233,12 @@ class Bench:
     def _generator(self, short: ShortTerm) -> None:
         settings, context = self.context.settings.generator, self.context
         generator = context.adversaries()[0].eval()
-        randomness, count = context.stream("bench dreams"), settings.pseudo_items
-        generator.dream(min(count, FEW_DREAMS), randomness)
+        rng, count = context.rng("bench dreams"), settings.pseudo_items
+        generator.dream(min(count, FEW_DREAMS), rng)
         rates = []
         for _ in range(self.repeats):
             start = time.perf_counter()
-            dreams = generator.dream(count, randomness)
+            dreams = generator.dream(count, rng)
             self._wait()
             rates.append(count / (time.perf_counter() - start))
             items = Items(dreams[: FEW_DREAMS * 10].clone())
@@ -249,7 +251,7 @@ class Bench:
         self._wait()
         self.set_up["generator"] = time.perf_counter() - start
         self._note(Figure("GAN", "", "steps", tuple(2 * self._rate(training.step) for _ in range(self.repeats))))
-        if self.tests_beside:
+        if self.concurrent_eval:
 
             def rate(until: Callable[[], bool] | None = None) -> float:
                 return 2 * self._rate(training.step, until)
@@ -258,21 +260,21 @@ class Bench:
 
     def _evaluation(self, task: Task) -> None:
         """Whole games of an untrained agent, up to a limit of time: whole evaluations a second."""
-        pace = pace_of_whole_games(self.context, self.context.q_network(), task, self.seconds)
-        rate = self.settings.evaluation.games * pace.steps / pace.seconds
+        pace = measure_pace(self.context, self.context.q_network(), task, self.seconds)
+        rate = self.settings.evaluation.episodes * pace.steps / pace.seconds
         self._note(Figure("evaluation", task.name, "frames", (rate,)))
         length = 1.0 if pace.whole else GAME / pace.steps
         self.set_up[f"evaluation {task.name}"] = pace.beginning + length * pace.seconds
 
-    def _beside(self, practice: Practice, task: Task) -> None:
+    def _beside(self, trainer: Trainer, task: Task) -> None:
         """Training with a test beside it and without, in turn; and how quickly such a test is played."""
-        player, games = practice.player, self.settings.play.games
-        assert player is not None
+        actor, games = trainer.actor, self.settings.training.num_envs
+        assert actor is not None
 
         def rate(until: Callable[[], bool] | None = None) -> float:
-            practice.settle()
-            player.begin(0)
-            return self._rate(practice.step, until) * games
+            trainer.settle()
+            actor.begin(0)
+            return self._rate(trainer.step, until) * games
 
         self._with_tests(rate, task, (BESIDE, TEST_BESIDE, "training alone", "frames"))
 
@@ -282,18 +284,18 @@ class Bench:
         for figure in figures:
             self._note(figure)
 
-    def _checkpoint(self, practice: Practice) -> None:
+    def _checkpoint(self, trainer: Trainer) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            keeper = Keeper(Shelf(Path(folder) / "shelf", "bench"), Interval(10**9))
-            keeper.keep("practice", practice)
-            practice.run_to(practice.observed_frames + self.settings.play.games)
+            checkpointer = Checkpointer(CheckpointDir(Path(folder) / "shelf", "bench"), Interval(10**9))
+            checkpointer.keep("trainer", trainer)
+            trainer.run_to(trainer.agent_steps + self.settings.training.num_envs)
             rates = []
             for _ in range(2):  # the first one takes the memory for its copies
-                stalled, start = keeper.stalled, time.perf_counter()
-                keeper.save()
-                keeper.close()
-                rates.append(keeper.bytes / 1e6 / (time.perf_counter() - start))
-            self.set_up["checkpoint"] = keeper.stalled - stalled
+                stalled, start = checkpointer.stalled, time.perf_counter()
+                checkpointer.save()
+                checkpointer.close()
+                rates.append(checkpointer.bytes / 1e6 / (time.perf_counter() - start))
+            self.set_up["checkpoint"] = checkpointer.stalled - stalled
         self._note(Figure("checkpoint", "", "MB", (rates[-1],)))
 
     def predicted(self, tasks: Iterable[str]) -> dict[str, float]:

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from reaper.context import Context
-from reaper.engines.local import Means
+from reaper.engines.local import Resources
 from reaper.equations import fisher_diagonal
 from reaper.errors import Stopped
 from reaper.generators.gan.training import AdversarialTraining
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.short_term import Gathering, ShortTerm
-from reaper.storage.checkpoints import Keeper
+from reaper.storage.checkpoints import Checkpointer
 from reaper.study.stage_run import settings_of
 from reaper.study.stages import Stage
 from reaper.tasks.sequence import find_task
@@ -29,76 +29,85 @@ class Probe:
     """Short trials of the kinds of work a stage consists of, with its settings and on its task."""
 
     stage: Stage
-    means: Means
+    resources: Resources
 
     def seconds(self, unit: str) -> float:
         """How long one unit (a field of `costs.Load`) takes."""
         before = torch.get_num_threads()
-        torch.set_num_threads(self.means.threads)
+        torch.set_num_threads(self.resources.threads)
         try:
             return getattr(self, f"_{unit}")()
         finally:
             torch.set_num_threads(before)
 
-    def _context(self, keeper: Keeper | None = None) -> Context:
+    def _context(self, checkpointer: Checkpointer | None = None) -> Context:
         spec = self.stage.spec
-        device = "cpu" if self.means.device == "auto" else self.means.device
+        device = "cpu" if self.resources.device == "auto" else self.resources.device
         settings = settings_of(spec)
-        return Context(settings, spec["actions"], 0, ("probe",), torch.device(device), keeper=keeper or Keeper())
+        return Context(
+            settings,
+            spec["num_actions"],
+            0,
+            ("probe",),
+            torch.device(device),
+            checkpointer=checkpointer or Checkpointer(),
+        )
 
     def _task(self) -> Any:
         spec = self.stage.spec
         return find_task(spec["task"] if "task" in spec else spec["tasks"][0])
 
     def _learnt_frames(self) -> float:
-        practice = ShortTerm(context := self._context(), self._task()).practice
-        assert practice.player is not None
-        assert practice.replay is not None
-        practice.player.begin(0)
-        while not practice.replay.ready():
-            practice.step()
-        practice.learning = True
-        games = context.settings.play.games
-        seconds = _timed(practice.step) / games
-        practice.player.rest()
-        practice.player.task.close()
+        trainer = ShortTerm(context := self._context(), self._task()).trainer
+        assert trainer.actor is not None
+        assert trainer.replay is not None
+        trainer.actor.begin(0)
+        while not trainer.replay.ready():
+            trainer.step()
+        trainer.learning = True
+        games = context.settings.training.num_envs
+        seconds = _timed(trainer.step) / games
+        trainer.actor.rest()
+        trainer.actor.task.close()
         return seconds
 
     def _gathered_frames(self) -> float:
         clock = _Clock()
-        context = self._context(Keeper(stop=clock))
+        context = self._context(Checkpointer(stop=clock))
         gathering = Gathering(context, context.q_network(), self._task())
         try:
             gathering.run()
         except Stopped:
-            gathering.player.rest()
-            gathering.player.task.close()
+            gathering.actor.rest()
+            gathering.actor.task.close()
         assert gathering.frame is not None
         return clock.seconds / max(gathering.frame - gathering.first_frame, 1)
 
     def _gan_steps(self) -> float:
         context = self._context()
-        size, history = context.settings.frames.size, context.settings.frames.history
+        size, history = context.settings.observation.frame_size, context.settings.observation.frame_stack
         training = AdversarialTraining(context, _Noise((history, size, size), context.device), None, 1)
         training.begin()
         return _timed(lambda: training.step()) / 2
 
     def _fisher_batches(self) -> float:
         context = self._context()
-        frames, batch = context.settings.frames, context.settings.play.batch_size
-        states = torch.zeros(batch, frames.history, frames.size, frames.size, dtype=torch.uint8, device=context.device)
+        frames, batch = context.settings.observation, context.settings.training.batch_size
+        states = torch.zeros(
+            batch, frames.frame_stack, frames.frame_size, frames.frame_size, dtype=torch.uint8, device=context.device
+        )
         network = context.q_network()
         return _timed(lambda: fisher_diagonal(network, states))
 
     def _games(self) -> float:
         """A game of a network that has learnt nothing; one that plays well may last longer, or end sooner."""
         clock = _Clock(3 * SECONDS_A_PROBE)
-        context = self._context(Keeper(stop=clock))
+        context = self._context(Checkpointer(stop=clock))
         try:
             evaluate(context, context.q_network(), self._task(), 0)
         except Stopped:
-            return 2 * clock.seconds / context.settings.evaluation.games  # some had not ended: a guess
-        return clock.seconds / context.settings.evaluation.games
+            return 2 * clock.seconds / context.settings.evaluation.episodes  # some had not ended: a guess
+        return clock.seconds / context.settings.evaluation.episodes
 
 
 class _Clock:
@@ -122,8 +131,8 @@ class _Noise:
     shape: tuple[int, int, int]
     device: torch.device
 
-    def sample_states(self, count: int, randomness: torch.Generator) -> torch.Tensor:
-        return torch.randint(256, (count, *self.shape), generator=randomness, device=self.device, dtype=torch.uint8)
+    def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
+        return torch.randint(256, (count, *self.shape), generator=rng, device=self.device, dtype=torch.uint8)
 
     distinct_states = sample_states
 

@@ -1,4 +1,4 @@
-"""What a study will cost, said before it starts: stages, observed frames, steps of the GAN, and hours on this machine.
+"""What a study will cost, said before it starts: stages, agent steps, steps of the GAN, and hours on this machine.
 
 Hours are predicted from finished stages of the same kind in the output folder, which has one set of settings, so that
 they take about as long; where there are none, from a probe of a few seconds.
@@ -13,7 +13,7 @@ from typing import Any
 
 from reaper.bench.calibration import Probe
 from reaper.config.settings import Settings
-from reaper.engines.local import Means
+from reaper.engines.local import Resources
 from reaper.retention import EWC, RETENTIONS, OnlineEWC
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
@@ -35,7 +35,7 @@ class Load:
         return Load(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
-    def observed_frames(self) -> int:
+    def agent_steps(self) -> int:
         return self.learnt_frames + self.gathered_frames
 
 
@@ -45,19 +45,19 @@ def load_of(stage: Stage) -> Load:
     if stage.kind == "overlap":
         return Load()
     settings, tasks = settings_of(spec), len(spec.get("tasks", ())) or 1
-    games, steps = settings.evaluation.games, settings.generator.steps
-    gathered = min(settings.play.replay_frames, settings.short_term.observed_frames)
+    games, steps = settings.evaluation.episodes, settings.generator.steps
+    gathered = min(settings.training.replay_capacity, settings.short_term.agent_steps)
 
     def learning(frames: int) -> Load:
-        return Load(learnt_frames=frames, games=math.ceil(frames / settings.evaluation.every) * tasks * games)
+        return Load(learnt_frames=frames, games=math.ceil(frames / settings.evaluation.interval) * tasks * games)
 
     match stage.kind:
         case "short-term":
-            return learning(settings.short_term.observed_frames)
+            return learning(settings.short_term.agent_steps)
         case "short-term generator":
             return Load(gathered_frames=gathered, gan_steps=steps)
         case "student":
-            taught = learning(settings.long_term.observed_frames)
+            taught = learning(settings.long_term.agent_steps)
             return taught + Load(gathered_frames=gathered * tasks if spec["items"] == "real" else 0)
         case "fisher":
             return Load(gathered_frames=gathered, fisher_batches=settings.ewc.fisher_batches)
@@ -73,7 +73,7 @@ def _consolidation(spec: Mapping[str, Any], settings: Settings, gathered: int, l
         fisher_batches=settings.ewc.fisher_batches if isinstance(retention, EWC | OnlineEWC) else 0,
     )
     if "memory" in spec["parents"]:
-        return learning(settings.long_term.observed_frames) + remembering
+        return learning(settings.long_term.agent_steps) + remembering
     if retention.trains_generator and "generator" in spec["parents"]:
         return Load()  # the short-term generator is taken over
     return remembering + Load(gathered_frames=gathered if retention.needs_states else 0)
@@ -82,9 +82,7 @@ def _consolidation(spec: Mapping[str, Any], settings: Settings, gathered: int, l
 def likeness_of(spec: Mapping[str, Any]) -> str:
     """Equal for stages of one store that take about as long: the same work, on whichever task, seed or agent."""
     settings = spec["settings"]
-    sizes = [
-        settings.get(part, {}).get(name) for part, name in (("network", "width"), ("long_term", "observed_frames"))
-    ]
+    sizes = [settings.get(part, {}).get(name) for part, name in (("network", "width"), ("long_term", "agent_steps"))]
     inputs = {name: spec.get(name) for name in ("kind", "axes", "items")}
     return canonical([inputs, sorted(spec["parents"]), len(spec.get("tasks", ())), sizes])
 
@@ -98,7 +96,7 @@ class Cost:
 
     stages: int
     done: int
-    observed_frames: int  # of what is left
+    agent_steps: int  # of what is left
     gan_steps: int
     hours: float
     learnt: int  # stages whose time is known from finished ones ...
@@ -125,7 +123,7 @@ class Forecast:
                 times.setdefault(likeness_of(artefact.manifest["spec"]), []).append(seconds)
         self.known = {likeness: sum(values) / len(values) for likeness, values in times.items()}
 
-    def cost(self, stages: Sequence[Stage], means: Means) -> Cost:
+    def cost(self, stages: Sequence[Stage], resources: Resources) -> Cost:
         """`stages` are in an order in which parents come first."""
         left = [stage for stage in stages if stage.digest not in self.finished]
         loads = [load_of(stage) for stage in left]
@@ -134,29 +132,29 @@ class Forecast:
         ends: dict[str, float] = {}  # when each could be done at the earliest
         for stage, load in zip(left, loads, strict=True):
             took = known[stage.digest]
-            seconds[stage.digest] = self._probed(stage, load, means) if took is None else took
+            seconds[stage.digest] = self._probed(stage, load, resources) if took is None else took
             begin = max((ends.get(parent, 0.0) for parent in stage.parents.values()), default=0.0)
             ends[stage.digest] = begin + seconds[stage.digest]
-        together = max(sum(seconds.values()) / means.workers, max(ends.values(), default=0.0))
+        together = max(sum(seconds.values()) / resources.workers, max(ends.values(), default=0.0))
         total = sum(loads, Load())
         learnt = sum(took is not None for took in known.values())
         return Cost(
             len(stages),
             len(stages) - len(left),
-            total.observed_frames,
+            total.agent_steps,
             total.gan_steps,
             together / 3600,
             learnt,
             len(left) - learnt,
         )
 
-    def _probed(self, stage: Stage, load: Load, means: Means) -> float:
+    def _probed(self, stage: Stage, load: Load, resources: Resources) -> float:
         """Every unit is tried once for every size of frame and network."""
-        size = canonical([stage.spec["settings"].get(part) for part in ("frames", "network")])
+        size = canonical([stage.spec["settings"].get(part) for part in ("observation", "network")])
         seconds = 0.0
         for unit, amount in ((f.name, getattr(load, f.name)) for f in fields(load)):
             if amount:
                 if (unit, size) not in self.units:
-                    self.units[unit, size] = Probe(stage, means).seconds(unit)
+                    self.units[unit, size] = Probe(stage, resources).seconds(unit)
                 seconds += amount * self.units[unit, size]
         return seconds

@@ -11,7 +11,7 @@ from reaper.config.settings import Settings
 from reaper.learning.evaluation.evaluator import MOST_HELD
 from reaper.storage.checkpoints import Interval
 
-GAME = 1_800  # observed frames of a whole game that is too long to be played here: two minutes of Atari
+GAME = 1_800  # agent steps of a whole game that is too long to be played here: two minutes of Atari
 BESIDE = "training beside a test"
 TEST_BESIDE = "test beside training"
 GAN_BESIDE = "GAN beside a test"
@@ -53,24 +53,24 @@ class Predicting:
     def rate(self, what: str, task: str = "") -> float:
         return next(f.rate for f in self.figures if f.what == what and f.task in ("", task))
 
-    def training(self, what: str, observed_frames: int, tasks: list[str]) -> float:
-        return sum(observed_frames / self.rate(what, task) for task in tasks)
+    def training(self, what: str, agent_steps: int, tasks: list[str]) -> float:
+        return sum(agent_steps / self.rate(what, task) for task in tasks)
 
     def evaluation(self) -> float:
         """What tests add to the time of training."""
-        short, long = self.settings.short_term.observed_frames, self.settings.long_term.observed_frames
+        short, long = self.settings.short_term.agent_steps, self.settings.long_term.agent_steps
         total = sum(self.tests("short-term training", short, [task], task) for task in self.tasks)
         for number, task in enumerate(self.tasks[1:], start=2):
             total += self.tests("long-term training", long, self.tasks[:number], task)
         return total
 
-    def tests(self, what: str, observed_frames: int, known: list[str], task: str) -> float:
+    def tests(self, what: str, agent_steps: int, known: list[str], task: str) -> float:
         """What tests of the known tasks add to training on one."""
-        seams = -(-observed_frames // self.settings.evaluation.every)
+        seams = -(-agent_steps // self.settings.evaluation.interval)
         beside = next((figure for figure in self.figures if figure.what == BESIDE), None)
         if beside is None:
             return seams * sum(self.set_up[f"evaluation {name}"] for name in known)
-        training = observed_frames / self.rate(what, task)
+        training = agent_steps / self.rate(what, task)
         test, share = self.set_up[TEST_BESIDE], min(beside.share or 1.0, 1.0)
         if what.startswith("short"):
             return seams * lost_beside(training / seams, len(known) * test, share)
@@ -86,11 +86,11 @@ class Predicting:
 
     def seconds(self) -> dict[str, float]:
         settings, set_up, later = self.settings, self.set_up, self.tasks[1:]
-        short, long = settings.short_term.observed_frames, settings.long_term.observed_frames
+        short, long = settings.short_term.agent_steps, settings.long_term.agent_steps
         seconds: dict[str, float] = {}
         seconds["short-term training"] = self.training("short-term training", short, self.tasks)
         seconds["long-term training"] = self.training("long-term training", long, later)
-        gathered = min(settings.play.replay_frames, short)
+        gathered = min(settings.training.replay_capacity, short)
         seconds["gathering"] = gathered / self.rate("bare emulation", self.tasks[0])
         seconds["GAN"] = len(self.tasks) * settings.generator.steps / self.rate("GAN")
         seconds["generation"] = 2 * len(later) * settings.generator.pseudo_items / self.rate("generation")

@@ -34,14 +34,14 @@ def run(
 
 
 def _carry_out(study: Plan, out: Path, console: Console, attending: Mapping[str, bool]) -> None:
-    """`attending` says who shares the folder and who looks on: the options of `carry_out`."""
+    """`attending` says who shares the folder and who looks on: the options of `execute`."""
     from reaper.cli.display import showing
-    from reaper.study.plan import carry_out
+    from reaper.study.plan import execute
 
     for notice in study.notices:
         console.print(f"note: {notice}", highlight=False)
     with showing(len(study.stages), Console(stderr=True)) as listen:
-        carry_out(study, out, listen, **attending)
+        execute(study, out, listen, **attending)
 
 
 def watch(arguments: argparse.Namespace, console: Console) -> None:
@@ -81,7 +81,7 @@ def report(
     from reaper.report.page import write_report
     from reaper.report.tables import for_markdown, for_terminal
     from reaper.results.runs import read_results
-    from reaper.storage.files import write_whole
+    from reaper.storage.files import atomic_write
     from reaper.storage.store import Store
 
     store = Store.open(out)
@@ -94,7 +94,7 @@ def report(
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands, videos)
     if markdown:
-        write_whole(markdown, (for_markdown(store, commands) + analyses.for_markdown(sections)).encode())
+        atomic_write(markdown, (for_markdown(store, commands) + analyses.for_markdown(sections)).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 
@@ -204,7 +204,7 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
 
     from reaper.bench.benchmark import Bench
     from reaper.engines.local import keep_freed_memory
-    from reaper.storage.files import write_whole
+    from reaper.storage.files import atomic_write
     from reaper.study.plan import find_device, find_settings
     from reaper.tasks.sequence import SEQUENCES, find_sequence
 
@@ -218,7 +218,7 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
     keep_freed_memory()
     progress = Console(stderr=True)
     measured = Bench(
-        sequence.tasks, sequence.actions, settings, device, arguments.seconds, arguments.repeats, progress.print
+        sequence.tasks, sequence.num_actions, settings, device, arguments.seconds, arguments.repeats, progress.print
     )
     measured.run()
     whole = {n: t for n, t in SEQUENCES.items() if set(t) <= set(sequence.names)} or {sequence.name: sequence.names}
@@ -236,14 +236,14 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.json:
         figures = [figure.describe() for figure in measured.figures]
         found = {"machine": measured.machine(), "figures": figures, "set_up": measured.set_up, "hours": hours}
-        write_whole(arguments.json, json.dumps(found, indent=1).encode())
+        atomic_write(arguments.json, json.dumps(found, indent=1).encode())
 
 
 def conditions(as_json: bool, console: Console) -> None:
     from reaper.study.conditions import CONDITIONS
 
     rows = [condition.describe() for condition in CONDITIONS.values()]
-    _list(rows, as_json, console, ["name", "teaching", "retention", "knowledge", "scale", "about"])
+    _list(rows, as_json, console, ["name", "objective", "retention", "knowledge", "preset_variant", "about"])
 
 
 def tasks(as_json: bool, console: Console) -> None:

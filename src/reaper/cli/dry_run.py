@@ -69,7 +69,7 @@ def _cost_row(name: str, study: Plan | TooFewTasks, forecast: Forecast) -> Row:
     row: Row = {"name": name, "shows": EXPERIMENTS[name].shows, "about": EXPERIMENTS[name].about}
     if isinstance(study, TooFewTasks):
         return {**row, "note": str(study)}
-    cost = forecast.cost(study.stages, study.means)
+    cost = forecast.cost(study.stages, study.resources)
     record = study.experiments[0]
     return {
         **row,
@@ -78,13 +78,13 @@ def _cost_row(name: str, study: Plan | TooFewTasks, forecast: Forecast) -> Row:
         "stages": cost.stages,
         "done": cost.done,
         "left": cost.stages - cost.done,
-        "observed_frames": cost.observed_frames,
+        "agent_steps": cost.agent_steps,
         "gan_steps": cost.gan_steps,
         "hours": round(cost.hours, 4),
         "learnt": cost.learnt,
         "probed": cost.probed,
-        "workers": study.means.workers,
-        "device": study.means.device,
+        "workers": study.resources.workers,
+        "device": study.resources.device,
         "fraction": study.common["fraction"],
     }
 
@@ -100,7 +100,7 @@ def _cost_table(rows: list[Row]) -> Table:
         table.add_column(name, justify="right")
     for row in rows:
         if "left" in row:
-            numbers = [f"{row[key]:,}" for key in ("stages", "done", "observed_frames", "gan_steps")]
+            numbers = [f"{row[key]:,}" for key in ("stages", "done", "agent_steps", "gan_steps")]
             left = duration(row["hours"] * 3600) if row["left"] else "none"
             table.add_row(row["name"], escape(row["tasks"]), *numbers, left)
         else:
@@ -134,7 +134,7 @@ def graph(study: Plan, out: Path, as_json: bool, console: Console) -> None:
         state = "done" if stage.digest in done else "to run"
         table.add_row(str(numbers[stage.digest]), escape(stage.title), parents, state)
     console.print(table, highlight=False)
-    cost = Forecast(store).cost(stages, study.means)
+    cost = Forecast(store).cost(stages, study.resources)
     left = cost.stages - cost.done
     told = f"{cost.stages} stages, {cost.done} done, {left} to run"
     told += f": about {duration(cost.hours * 3600)}, predicted from {cost.source}" if left else ""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reaper.config.presets import SCALES, setting_names
+from reaper.config.presets import PRESETS, setting_names
 from reaper.errors import UserError
 
 
@@ -84,7 +84,7 @@ def build_parser() -> Parser:
     bench = commands.add_parser("bench", help="how fast this machine is at each part of a run, and how long one takes")
     bench.add_argument("--tasks", default="arcade-3", help="a sequence or names separated by commas")
     bench.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    bench.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
+    bench.add_argument("--scale", help=f"{', '.join(PRESETS)} (default: what fits the tasks)")
     bench.add_argument("--seconds", type=float, default=3.0, help="how long each rate is taken (default: %(default)s)")
     bench.add_argument("--repeats", type=int, default=3, help="how often; medians are shown (default: %(default)s)")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
@@ -108,7 +108,7 @@ def _add_study(parser: Parser, tasks: str | None) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("runs/latest"), help="output folder (default: %(default)s)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    parser.add_argument("--scale", help=f"{', '.join(SCALES)} (default: what fits the tasks)")
+    parser.add_argument("--scale", help=f"{', '.join(PRESETS)} (default: what fits the tasks)")
     parser.add_argument(
         "--workers", type=int, help="stages run side by side (default: one a core on small games, else 1)"
     )
@@ -116,7 +116,7 @@ def _add_study(parser: Parser, tasks: str | None) -> None:
         "--checkpoint-every",
         default="10m",
         metavar="N",
-        help="how much work may be lost when killed: minutes (10m), seconds (30s) or observed frames (50000)",
+        help="how much work may be lost when killed: minutes (10m), seconds (30s) or agent steps (50000)",
     )
     parser.add_argument(
         "--share", action="store_true", help="let several processes, also on other machines, work on one --out"

@@ -34,9 +34,9 @@ def can_compile(device: str) -> bool:
 
 def worth_compiling(settings: Settings, device: torch.device) -> bool:
     """Small networks spend their time elsewhere, and a short run is over before the compiler is."""
-    frames = max(settings.short_term.observed_frames, settings.long_term.observed_frames)
-    updates = frames // settings.play.frames_per_update
-    return settings.frames.size >= SMALL and updates >= WORTH_IT and can_compile(device.type)
+    frames = max(settings.short_term.agent_steps, settings.long_term.agent_steps)
+    updates = frames // settings.training.steps_per_update
+    return settings.observation.frame_size >= SMALL and updates >= WORTH_IT and can_compile(device.type)
 
 
 def use_quick_arithmetic(device: torch.device) -> None:
@@ -50,7 +50,7 @@ def use_quick_arithmetic(device: torch.device) -> None:
 
 
 @contextlib.contextmanager
-def tiny_numbers_as_zero() -> Iterator[None]:
+def flush_denormals() -> Iterator[None]:
     """Takes numbers below 1e-38 as zero, in this thread and those it starts. The average of a gradient that has become
     zero for good ends there and stays, and on a CPU each such number costs a hundred times as much as any other."""
     before = not torch.full((), 1e-30).mul(1e-10).is_nonzero()  # torch does not tell
@@ -61,7 +61,7 @@ def tiny_numbers_as_zero() -> Iterator[None]:
         torch.set_flush_denormal(before)
 
 
-def quick_rounding(device: torch.device) -> torch.dtype | None:
+def compute_dtype_for(device: torch.device) -> torch.dtype | None:
     """What runs that are worth compiling round the maps and kernels of their networks to in updates, if anything.
     Weights and the optimiser stay in single precision, and so do sums."""
     quick = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bf16()
@@ -104,7 +104,7 @@ def compiled(function: Function, device: torch.device, plain: Callable | None = 
             if chosen is spare:
                 raise
             if isinstance(error, BackendCompilerFailed) and not tried_again:
-                begin_a_new_cache()
+                use_fresh_cache()
                 chosen, tried_again = quick(), True
             else:
                 name, reason = getattr(function, "__qualname__", function), str(error).splitlines()[0]
@@ -115,7 +115,7 @@ def compiled(function: Function, device: torch.device, plain: Callable | None = 
     return run  # pyright: ignore[reportReturnType]
 
 
-def unchecked() -> contextlib.AbstractContextManager[Any]:
+def skip_guards() -> contextlib.AbstractContextManager[Any]:
     """Machine code is run without asking, before every call, whether all that it was made for is still so. For calls
     that follow one at which it was asked, with nothing between them that could change."""
     try:
@@ -125,7 +125,7 @@ def unchecked() -> contextlib.AbstractContextManager[Any]:
 
 
 @functools.cache  # once a process
-def begin_a_new_cache() -> None:
+def use_fresh_cache() -> None:
     """A process that was killed while it wrote machine code leaves half a file in torch's cache, which no later process
     can load. So the code is made again, in a folder that goes with this process."""
     folder = tempfile.mkdtemp(prefix="reaper-compiled-")

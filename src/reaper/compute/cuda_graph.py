@@ -23,7 +23,7 @@ def copied(state: Mapping[str, Any]) -> State:
     return copies
 
 
-def recorded(
+def capture_graph(
     work: Callable[[], object], changes: Parts | None = None, stream: torch.cuda.Stream | None = None
 ) -> Callable[[], None]:
     """`work` as one graph, with the priority of the stream if there is one. What it `changes` (its random streams among

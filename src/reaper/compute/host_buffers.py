@@ -25,9 +25,9 @@ class Inbox:
         self.frames, self.resets = self.there[SEEN][:end].view(shape), self.there[SEEN][end:]
         self.outcome = self.there[OUTCOME]
 
-    def put_seen(self, frames: np.ndarray, only_reset: np.ndarray) -> None:
+    def put_seen(self, frames: np.ndarray, autoreset: np.ndarray) -> None:
         self._frames[...] = frames
-        self._resets[...] = only_reset
+        self._resets[...] = autoreset
 
     def put_outcome(self, *arrays: np.ndarray) -> None:
         """Actions, rewards, terminals and cut-offs."""

@@ -74,12 +74,12 @@ class FlatWeights:
             buffer.copy_(state["buffers"][name])
 
 
-def clip_global_norm(gradients: Sequence[torch.Tensor], largest_norm: float) -> None:
+def clip_global_norm(gradients: Sequence[torch.Tensor], max_grad_norm: float) -> None:
     """TensorFlow's clip_by_global_norm, in place: g * largest / max(norm, largest)."""
     norms = [g.norm() for g in gradients]
     norm = torch.stack(norms).norm() if len(norms) > 1 else norms[0]
     for g in gradients:
-        g.mul_(largest_norm / norm.clamp(min=largest_norm))
+        g.mul_(max_grad_norm / norm.clamp(min=max_grad_norm))
 
 
 Place = tuple[torch.Tensor, ...]  # weights, and what an optimiser keeps of their gradients
@@ -133,15 +133,13 @@ class RMSProp(Optimiser):
 class Adam(Optimiser):
     """Adam (Kingma and Ba), with the bias corrections kept as tensors so that a step can be captured."""
 
-    def __init__(
-        self, weights: FlatWeights, learning_rate: float, first_decay: float, second_decay: float, epsilon: float
-    ) -> None:
+    def __init__(self, weights: FlatWeights, learning_rate: float, beta1: float, beta2: float, epsilon: float) -> None:
         self.learning_rate, self.epsilon = learning_rate, epsilon
-        self.first_decay, self.second_decay = first_decay, second_decay
+        self.beta1, self.beta2 = beta1, beta2
         self.mean = torch.zeros_like(weights.values)
         self.mean_square = torch.zeros_like(weights.values)
         self.powers = torch.ones(2, dtype=torch.float64, device=weights.values.device)  # decays to the power of steps
-        self._decays = torch.tensor([first_decay, second_decay], dtype=torch.float64, device=weights.values.device)
+        self._decays = torch.tensor([beta1, beta2], dtype=torch.float64, device=weights.values.device)
         super().__init__(weights, self.mean, self.mean_square)
 
     def step(self, gradients: Sequence[torch.Tensor], places: Sequence[Place] | None = None) -> None:
@@ -150,8 +148,8 @@ class Adam(Optimiser):
 
     def move(self, g: torch.Tensor, values: torch.Tensor, mean: torch.Tensor, mean_square: torch.Tensor) -> None:
         first, second = (1 - self.powers).float()
-        mean.mul_(self.first_decay).add_(g, alpha=1 - self.first_decay)
-        mean_square.mul_(self.second_decay).addcmul_(g, g, value=1 - self.second_decay)
+        mean.mul_(self.beta1).add_(g, alpha=1 - self.beta1)
+        mean_square.mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         scale = (mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
         values.addcdiv_(mean, scale, value=-self.learning_rate)
 
@@ -168,4 +166,4 @@ def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimi
 
 def adversarial_optimiser(settings: GeneratorSettings, weights: FlatWeights) -> Optimiser:
     """The optimiser of generator and discriminator: Adam (appendix GAN)."""
-    return Adam(weights, settings.learning_rate, settings.first_decay, settings.second_decay, settings.epsilon)
+    return Adam(weights, settings.learning_rate, settings.beta1, settings.beta2, settings.epsilon)

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from reaper.compute.compilation import compiled, quick_rounding
+from reaper.compute.compilation import compiled, compute_dtype_for
 from reaper.compute.optimiser import FlatWeights, Optimiser, Place, clip_global_norm
-from reaper.randomness import Stream
+from reaper.randomness import RNG
 
 Batch = tuple[Any, ...]  # tensors, or tuples of them
 Answer = Callable[..., torch.Tensor]  # states -> the outputs of the network in training
@@ -26,20 +26,18 @@ class Batches:
     """Draws for several updates at once: what is frozen meanwhile (replay, target, teacher) is asked once, not once an
     update, and a network is far quicker on one large batch than on many small ones."""
 
-    def __init__(
-        self, draw: Callable[[int, Stream], tuple[torch.Tensor, ...]], batch_size: int, randomness: Stream
-    ) -> None:
-        self.draw, self.batch_size, self.randomness = draw, batch_size, randomness
+    def __init__(self, draw: Callable[[int, RNG], tuple[torch.Tensor, ...]], batch_size: int, rng: RNG) -> None:
+        self.draw, self.batch_size, self.rng = draw, batch_size, rng
 
     def take(self, updates: int) -> list[Batch]:
         """The batches of the next updates; those drawn last come first, as in the runs that docs/results tells of."""
-        return split(self.draw(updates * self.batch_size, self.randomness), self.batch_size)[::-1]
+        return split(self.draw(updates * self.batch_size, self.rng), self.batch_size)[::-1]
 
     def state(self) -> dict[str, Any]:
-        return self.randomness.state()
+        return self.rng.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.randomness.restore(state)
+        self.rng.restore(state)
 
 
 def split(drawn: Sequence[torch.Tensor], batch_size: int) -> list[Batch]:
@@ -54,14 +52,14 @@ class Update:
         weights: FlatWeights,
         optimiser: Optimiser,
         loss: Loss,
-        largest_norm: float | None = None,
+        max_grad_norm: float | None = None,
         compiles: bool = False,
         small: bool = True,
         rounds: bool = False,  # also if it is not compiled
     ) -> None:
-        self.weights, self.optimiser, self.loss, self.largest_norm = weights, optimiser, loss, largest_norm
+        self.weights, self.optimiser, self.loss, self.max_grad_norm = weights, optimiser, loss, max_grad_norm
         device = weights.values.device
-        self.rounding = quick_rounding(device) if compiles or rounds else None
+        self.rounding = compute_dtype_for(device) if compiles or rounds else None
         # A GPU is quickest on one long vector; on a CPU, joining the gradients takes half as long as the step itself.
         self.places = optimiser.places() if compiles and device.type == "cpu" else None
         self.run = self.step_by_step
@@ -102,6 +100,6 @@ class Update:
         return loss
 
     def descend(self, gradients: list[torch.Tensor], places: list[Place] | None = None) -> None:
-        if self.largest_norm is not None:
-            clip_global_norm(gradients, self.largest_norm)
+        if self.max_grad_norm is not None:
+            clip_global_norm(gradients, self.max_grad_norm)
         self.optimiser.step(gradients, places)

@@ -17,20 +17,22 @@ PAPER = Settings()
 
 # Small games of our own on a laptop's CPU: found by measuring (docs/deviations.md says what was tried).
 ARCADE = Settings(
-    frames=paper.FrameSettings(size=16, history=2),
+    observation=paper.ObservationSettings(frame_size=16, frame_stack=2),
     network=paper.NetworkSettings(initialisation="he"),
     optimiser=paper.OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5),
-    play=paper.PlaySettings(games=32, replay_frames=32_000, replay_start=1_600, exploration_frames=12_000),
-    short_term=paper.ShortTermSettings(observed_frames=30_000, discount=0.97, target_every=1_000, best_window=7_500),
-    long_term=paper.LongTermSettings(
-        observed_frames=30_000, alpha=0.35, late_alpha=0.2, late_from=4, best_window=5_000
+    training=paper.TrainingSettings(
+        num_envs=32, replay_capacity=32_000, learning_starts=1_600, exploration_steps=12_000
     ),
-    generator=paper.GeneratorSettings(latents=64, steps=6_000, batch_size=32, pseudo_items=20_000),
-    rehearsal=paper.RehearsalSettings(items=20_000, limited_items=1_175),
-    evaluation=paper.EvaluationSettings(every=10_000, least_every=1_000),
+    short_term=paper.ShortTermSettings(
+        agent_steps=30_000, discount=0.97, target_update_interval=1_000, best_window=7_500
+    ),
+    long_term=paper.LongTermSettings(agent_steps=30_000, alpha=0.35, late_alpha=0.2, late_from=4, best_window=5_000),
+    generator=paper.GeneratorSettings(latent_size=64, steps=6_000, batch_size=32, pseudo_items=20_000),
+    rehearsal=paper.RehearsalSettings(capacity=20_000, limited_capacity=1_175),
+    evaluation=paper.EvaluationSettings(interval=10_000, min_interval=1_000),
 )
 
-SCALES: dict[str, Settings] = {"paper": PAPER, "arcade": ARCADE}
+PRESETS: dict[str, Settings] = {"paper": PAPER, "arcade": ARCADE}
 
 
 def main(settings: Settings) -> Settings:
@@ -45,7 +47,7 @@ def extended(settings: Settings) -> Settings:
         network=replace(settings.network, width=2 * settings.network.width),
         long_term=replace(
             settings.long_term,
-            observed_frames=2 * settings.long_term.observed_frames,
+            agent_steps=2 * settings.long_term.agent_steps,
             alpha=0.05,
             late_alpha=0.01,
             late_from=5,  # after the fourth task
@@ -56,18 +58,18 @@ def extended(settings: Settings) -> Settings:
 
 def short(settings: Settings) -> Settings:
     """The short training scheme of the EWC appendix: 5m instead of 20m long-term frames."""
-    frames = max(settings.long_term.observed_frames // 4, settings.play.games)
-    return replace(settings, long_term=replace(settings.long_term, observed_frames=frames))
+    frames = max(settings.long_term.agent_steps // 4, settings.training.num_envs)
+    return replace(settings, long_term=replace(settings.long_term, agent_steps=frames))
 
 
 # What has no say before there is something to retain: the first long-term memory is the same whatever these are.
-FROM_THE_SECOND_TASK = ("long-term.alpha", "ewc.strength", "ewc.online-strength", "ewc.online-decay")
+FROM_THE_SECOND_TASK = ("long-term.alpha", "ewc.ewc_lambda", "ewc.online-lambda", "ewc.online-gamma")
 
 VARIANTS: dict[str, Callable[[Settings], Settings]] = {"main": main, "extended": extended, "short": short}
 
 
 def at_fraction(settings: Settings, fraction: float) -> Settings:
-    """Scales every duration, and nothing else; evaluations stay at least `least_every` frames apart."""
+    """Scales every duration, and nothing else; evaluations stay at least `min_interval` frames apart."""
     if not (math.isfinite(fraction) and 0 < fraction <= 1):
         raise UserError(f"--fraction must be above 0 and at most 1, not {fraction}")
 
@@ -79,7 +81,7 @@ def at_fraction(settings: Settings, fraction: float) -> Settings:
 
     parts = {f.name: scaled(getattr(settings, f.name)) for f in fields(settings)}
     evaluation = parts["evaluation"]
-    parts["evaluation"] = replace(evaluation, every=max(evaluation.every, evaluation.least_every))
+    parts["evaluation"] = replace(evaluation, interval=max(evaluation.interval, evaluation.min_interval))
     return Settings(**parts)
 
 
@@ -119,22 +121,22 @@ _PROBABILITIES = {
     "long_term.alpha",
     "long_term.late_alpha",
     "short_term.discount",
-    "play.first_exploration",
-    "play.last_exploration",
-    "evaluation.exploration",
-    "ewc.online_decay",
+    "training.initial_epsilon",
+    "training.final_epsilon",
+    "evaluation.epsilon",
+    "ewc.online_gamma",
     "optimiser.decay",
-    "generator.first_decay",
-    "generator.second_decay",
+    "generator.beta1",
+    "generator.beta2",
 }
 _MAY_BE_ZERO = {
-    "ewc.strength",
-    "ewc.online_strength",
+    "ewc.ewc_lambda",
+    "ewc.online_lambda",
     "generator.steps",
     "generator.drift",
     "generator.noise",
-    "generator.penalty",
-    "play.replay_start",
+    "generator.gradient_penalty",
+    "training.learning_starts",
 }
 
 
@@ -160,9 +162,11 @@ def check(settings: Settings) -> None:
     ):
         if chosen not in known:
             raise unknown(what, chosen, known)
-    least = (settings.frames.history + 4) * settings.play.games
-    if settings.play.replay_frames < least:
-        raise UserError(f"--play.replay-frames must be at least {least} for {settings.play.games} games at once")
+    least = (settings.observation.frame_stack + 4) * settings.training.num_envs
+    if settings.training.replay_capacity < least:
+        raise UserError(
+            f"--training.replay-capacity must be at least {least} for {settings.training.num_envs} games at once"
+        )
 
 
 def as_dict(settings: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Every number a run depends on, with the paper's value as its default.
 
 The defaults *are* the paper's tables (dqn-hyp, dqn-arch, gan-arch) and the numbers in its text. All budgets count
-observed frames: one agent step, four emulator frames. A field marked `duration` is what `fraction` scales; capacities,
+agent steps: one agent step, four emulator frames. A field marked `duration` is what `fraction` scales; capacities,
 ratios and learning rates are never scaled.
 """
 
@@ -17,11 +17,11 @@ def duration(default: int) -> Any:
 
 
 @dataclass(frozen=True)
-class FrameSettings:
+class ObservationSettings:
     """What an agent sees."""
 
-    size: int = 84  # Table dqn-arch: 4 x 84 x 84
-    history: int = 4  # Table dqn-hyp: history length
+    frame_size: int = 84  # Table dqn-arch: 4 x 84 x 84
+    frame_stack: int = 4  # Table dqn-hyp: history length
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,30 @@ class OptimiserSettings:
     learning_rate: float = 2.5e-4
     decay: float = 0.99
     epsilon: float = 1e-6
-    largest_norm: float = 10.0
+    max_grad_norm: float = 10.0
 
 
 @dataclass(frozen=True)
-class PlaySettings:
+class TrainingSettings:
     """How an agent gathers frames while it learns, in short-term and long-term training alike (Table dqn-hyp)."""
 
-    games: int = 64  # games stepped at once; 1 is the paper's setting
+    num_envs: int = 64  # environments stepped at once; 1 is the paper's setting
     batch_size: int = 32
-    replay_frames: int = 200_000
-    replay_start: int = duration(50_000)
-    frames_per_update: int = 4
-    first_exploration: float = 1.0
-    last_exploration: float = 0.1
-    exploration_frames: int = duration(1_000_000)
+    replay_capacity: int = 200_000
+    learning_starts: int = duration(50_000)
+    steps_per_update: int = 4
+    initial_epsilon: float = 1.0
+    final_epsilon: float = 0.1
+    exploration_steps: int = duration(1_000_000)
 
 
 @dataclass(frozen=True)
 class ShortTermSettings:
     """Algorithm 1: deep Q-learning of one task."""
 
-    observed_frames: int = duration(20_000_000)
+    agent_steps: int = duration(20_000_000)
     discount: float = 0.99
-    target_every: int = 5_000
+    target_update_interval: int = 5_000
     best_window: int = duration(250_000)
 
 
@@ -73,7 +73,7 @@ class ShortTermSettings:
 class LongTermSettings:
     """Algorithm 2: distillation of one task into the long-term agent."""
 
-    observed_frames: int = duration(20_000_000)
+    agent_steps: int = duration(20_000_000)
     alpha: float = 0.55  # weight of the new task against the retained ones
     late_alpha: float = 0.55  # the same from task `late_from` on (extended experiment: after the fourth task)
     late_from: int = 5
@@ -88,15 +88,15 @@ class LongTermSettings:
 class GeneratorSettings:
     """Algorithm 3: WGAN-GP with a drift term (Table gan-arch and its text)."""
 
-    latents: int = 100
+    latent_size: int = 100
     width: int = 1
     steps: int = duration(200_000)  # discriminator and generator alternate: half of the steps each
     batch_size: int = 100
     learning_rate: float = 1e-3
-    first_decay: float = 0.0
-    second_decay: float = 0.99
+    beta1: float = 0.0
+    beta2: float = 0.99
     epsilon: float = 1e-8
-    penalty: float = 10.0
+    gradient_penalty: float = 10.0
     drift: float = 1e-6
     noise: float = 10.0  # on the raw pixel scale
     pseudo_items: int = duration(250_000)  # a temporary array; filling it takes time, so it is scaled too
@@ -106,17 +106,17 @@ class GeneratorSettings:
 class RehearsalSettings:
     """How many real items the rehearsal conditions may keep."""
 
-    items: int = 250_000
-    limited_items: int = 600  # raw items in the generator's bytes; the compressed condition has the same bytes
+    capacity: int = 250_000
+    limited_capacity: int = 600  # raw items in the generator's bytes; the compressed condition has the same bytes
 
 
 @dataclass(frozen=True)
 class EWCSettings:
     """The EWC appendix: the best values of its grid searches."""
 
-    strength: float = 300.0
-    online_strength: float = 75.0
-    online_decay: float = 0.99
+    ewc_lambda: float = 300.0
+    online_lambda: float = 75.0
+    online_gamma: float = 0.99
     fisher_batches: int = 100
 
 
@@ -124,20 +124,20 @@ class EWCSettings:
 class EvaluationSettings:
     """Whole games at a fixed exploration rate."""
 
-    games: int = 30
-    exploration: float = 0.05
-    every: int = duration(1_000_000)
-    least_every: int = 10_000  # a short run is not evaluated more often than this: it would do little else
+    episodes: int = 30
+    epsilon: float = 0.05
+    interval: int = duration(1_000_000)
+    min_interval: int = 10_000  # a short run is not evaluated more often than this: it would do little else
 
 
 @dataclass(frozen=True)
 class Settings:
     """All settings of a run. `Settings()` is the paper's main experiment."""
 
-    frames: FrameSettings = FrameSettings()
+    observation: ObservationSettings = ObservationSettings()
     network: NetworkSettings = NetworkSettings()
     optimiser: OptimiserSettings = OptimiserSettings()
-    play: PlaySettings = PlaySettings()
+    training: TrainingSettings = TrainingSettings()
     short_term: ShortTermSettings = ShortTermSettings()
     long_term: LongTermSettings = LongTermSettings()
     generator: GeneratorSettings = GeneratorSettings()

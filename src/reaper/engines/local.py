@@ -31,7 +31,7 @@ SECONDS_BETWEEN_LOOKS = 1.0  # at a stage that another process holds
 
 
 @dataclass(frozen=True)
-class Means:
+class Resources:
     """What stages are run with."""
 
     device: str = "cpu"
@@ -41,7 +41,7 @@ class Means:
     cluster: Cluster | None = None  # None: this machine
 
 
-def heights(stages: Sequence[Stage]) -> dict[str, int]:
+def critical_path(stages: Sequence[Stage]) -> dict[str, int]:
     """How many stages wait on each one, in a row: the longest chains should start first."""
     height: dict[str, int] = {stage.digest: 0 for stage in stages}
     for stage in reversed(stages):  # parents come before their children
@@ -67,7 +67,7 @@ def default_workers(small: bool) -> int:
     return len(os.sched_getaffinity(0)) if small else 1
 
 
-class Board:
+class Scheduler:
     """Which stages are still to be run, and which of them are ready."""
 
     def __init__(self, stages: Sequence[Stage], store: Store, listen: Listener) -> None:
@@ -79,7 +79,7 @@ class Board:
                 listen(stage, {"event": "kept"})
             else:
                 self.waiting.append(stage)
-        self.height = heights(stages)
+        self.height = critical_path(stages)
         self.waiting.sort(key=lambda stage: -self.height[stage.digest])
         self.not_before: dict[str, float] = {}
         self.failure: Exception | None = None  # the first one of a single stage
@@ -139,40 +139,42 @@ def in_one_line(error: BaseException) -> Event:
     return {"error": text, "exit_code": 1}
 
 
-def run_stages(stages: Sequence[Stage], store: Store, means: Means, stop: Stop, listen: Listener) -> None:
+def run_stages(stages: Sequence[Stage], store: Store, resources: Resources, stop: Stop, listen: Listener) -> None:
     """Runs every stage that is not in the store yet; `stages` are in an order in which parents come first."""
-    board = Board(stages, store, listen)
-    if means.workers == 1 or len(board.waiting) <= 1:
-        _run_here(board, means, stop)
+    scheduler = Scheduler(stages, store, listen)
+    if resources.workers == 1 or len(scheduler.waiting) <= 1:
+        _run_here(scheduler, resources, stop)
     else:
-        _run_side_by_side(board, means, stop)
+        _run_side_by_side(scheduler, resources, stop)
 
 
-def _run_here(board: Board, means: Means, stop: Stop) -> None:
+def _run_here(scheduler: Scheduler, resources: Resources, stop: Stop) -> None:
     before = torch.get_num_threads()
-    torch.set_num_threads(means.threads)
+    torch.set_num_threads(resources.threads)
     keep_freed_memory()
     try:
-        while board.waiting:
+        while scheduler.waiting:
             if stop():
                 raise Stopped("stopped")
-            stage = board.take()
+            stage = scheduler.take()
             if stage is None:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
-            board.listen(stage, {"event": "started"})
-            progress = Progress(lambda event, s=stage: board.listen(s, event))
+            scheduler.listen(stage, {"event": "started"})
+            progress = Progress(lambda event, s=stage: scheduler.listen(s, event))
             try:
-                done = run_stage(stage, board.store, torch.device(means.device), progress, means.every, stop)
+                done = run_stage(
+                    stage, scheduler.store, torch.device(resources.device), progress, resources.every, stop
+                )
             except BaseException as error:
-                if not board.passes_over(stage, error):
+                if not scheduler.passes_over(stage, error):
                     raise
                 continue
-            board.finished(stage) if done else board.put_back(stage)
+            scheduler.finished(stage) if done else scheduler.put_back(stage)
     finally:
         torch.set_num_threads(before)
-    if board.failure:
-        raise board.failure
+    if scheduler.failure:
+        raise scheduler.failure
 
 
 _events: Any = None  # a worker process's way to its parent
@@ -193,31 +195,39 @@ def _work(spec: str, title: str, folder: str, device: str, every: Interval) -> b
     return run_stage(stage, Store(Path(folder)), torch.device(device), progress, every, _stop)
 
 
-def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
+def _run_side_by_side(scheduler: Scheduler, resources: Resources, stop: Stop) -> None:
     processes = multiprocessing.get_context("spawn")
     events = processes.Queue()
-    by_digest = {stage.digest: stage for stage in board.waiting}
+    by_digest = {stage.digest: stage for stage in scheduler.waiting}
     running: dict[Future[bool], Stage] = {}
     failure: ReaperError | None = None
-    pool = ProcessPoolExecutor(means.workers, processes, initializer=_begin_worker, initargs=(events, means.threads))
+    pool = ProcessPoolExecutor(
+        resources.workers, processes, initializer=_begin_worker, initargs=(events, resources.threads)
+    )
     try:
-        while running or (board.waiting and not failure):
-            while not failure and len(running) < means.workers and (stage := board.take()):
-                words = (json.dumps(stage.spec), stage.title, str(board.store.folder), means.device, means.every)
+        while running or (scheduler.waiting and not failure):
+            while not failure and len(running) < resources.workers and (stage := scheduler.take()):
+                words = (
+                    json.dumps(stage.spec),
+                    stage.title,
+                    str(scheduler.store.folder),
+                    resources.device,
+                    resources.every,
+                )
                 running[pool.submit(_work, *words)] = stage
-                board.listen(stage, {"event": "started"})
+                scheduler.listen(stage, {"event": "started"})
             done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
             if not running:
                 time.sleep(0.2)
-            _pass_on(events, by_digest, board.listen)
+            _pass_on(events, by_digest, scheduler.listen)
             asked = failure is not None  # workers that were asked to stop may break off before they listen
             for future in done:
                 stage = running.pop(future)
                 try:
-                    board.finished(stage) if future.result() else board.put_back(stage)
+                    scheduler.finished(stage) if future.result() else scheduler.put_back(stage)
                 except Exception as error:
                     broken = isinstance(error, BrokenProcessPool)
-                    if not board.passes_over(stage, Stopped("stopped") if broken and asked else error):
+                    if not scheduler.passes_over(stage, Stopped("stopped") if broken and asked else error):
                         failure = worse(failure, error)
             if stop() and not failure:
                 failure = Stopped("stopped")
@@ -231,8 +241,8 @@ def _run_side_by_side(board: Board, means: Means, stop: Stop) -> None:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-    if board.failure:
-        raise board.failure
+    if scheduler.failure:
+        raise scheduler.failure
 
 
 def worse(old: ReaperError | None, new: Exception) -> ReaperError:

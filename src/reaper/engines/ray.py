@@ -16,7 +16,7 @@ from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reaper.engines import Cluster
-from reaper.engines.local import Board, Listener, Means, worse
+from reaper.engines.local import Listener, Resources, Scheduler, worse
 from reaper.engines.ray_connection import check_fit, connected, find_device
 from reaper.engines.ray_worker import Exchange, Order, patiently, work_fetched, work_shared
 from reaper.engines.signals import Stop
@@ -29,19 +29,19 @@ RETRIES = 5  # of a stage whose worker or node has died
 SECONDS_BETWEEN_LOOKS = 0.2
 
 
-def run_stages(stages: Sequence[Stage], store: Store, means: Means, stop: Stop, listen: Listener) -> None:
+def run_stages(stages: Sequence[Stage], store: Store, resources: Resources, stop: Stop, listen: Listener) -> None:
     """Runs every stage that is not in the store yet; `stages` are in an order in which parents come first."""
-    cluster = means.cluster or Cluster()
-    board = Board(stages, store, listen)
-    if not board.waiting:
+    cluster = resources.cluster or Cluster()
+    scheduler = Scheduler(stages, store, listen)
+    if not scheduler.waiting:
         return
     with connected(cluster.address):
-        device = find_device(means.device)
+        device = find_device(resources.device)
         gpus = cluster.gpus_per_stage if device.startswith("cuda") else 0
-        check_fit(means.threads, gpus)
-        options = {"num_cpus": means.threads, "num_gpus": gpus, "max_retries": RETRIES}
-        carrier = Fetching(board, options) if cluster.store == "fetch" else Sharing(board, options)
-        driver = Driver(board, carrier, means, device, stop)
+        check_fit(resources.threads, gpus)
+        options = {"num_cpus": resources.threads, "num_gpus": gpus, "max_retries": RETRIES}
+        carrier = Fetching(scheduler, options) if cluster.store == "fetch" else Sharing(scheduler, options)
+        driver = Driver(scheduler, carrier, resources, device, stop)
         try:
             driver.run()
         finally:
@@ -51,8 +51,8 @@ def run_stages(stages: Sequence[Stage], store: Store, means: Means, stop: Stop, 
 class Sharing:
     """Workers write into the store themselves."""
 
-    def __init__(self, board: Board, options: dict[str, Any]) -> None:
-        self.store, self.task = board.store, ray.remote(work_shared).options(**options)
+    def __init__(self, scheduler: Scheduler, options: dict[str, Any]) -> None:
+        self.store, self.task = scheduler.store, ray.remote(work_shared).options(**options)
 
     def submit(self, order: Order, exchange: Any) -> Any:
         return self.task.remote(order, exchange)
@@ -70,8 +70,8 @@ class Sharing:
 class Fetching:
     """The driver alone has the store: parents go out as parcels, results come back as parcels."""
 
-    def __init__(self, board: Board, options: dict[str, Any]) -> None:
-        self.board, self.store, self.task = board, board.store, ray.remote(work_fetched).options(**options)
+    def __init__(self, scheduler: Scheduler, options: dict[str, Any]) -> None:
+        self.scheduler, self.store, self.task = scheduler, scheduler.store, ray.remote(work_fetched).options(**options)
         self._sent: dict[str, Any] = {}  # parents that Ray holds already, by digest
 
     def submit(self, order: Order, exchange: Any) -> Any:
@@ -80,7 +80,7 @@ class Fetching:
             if digest not in self._sent:
                 self._sent[digest] = ray.put(pack(self.store.path_of(digest)))
         parents = [self._sent[digest] for digest in stage.parents.values()]
-        wanted = {digest for waiting in self.board.waiting for digest in waiting.parents.values()}
+        wanted = {digest for waiting in self.scheduler.waiting for digest in waiting.parents.values()}
         self._sent = {digest: sent for digest, sent in self._sent.items() if digest in wanted}
         return self.task.remote(order, exchange, pack_checkpoint(self.store, stage.digest), *parents)
 
@@ -96,21 +96,29 @@ class Fetching:
 class Driver:
     """Hands out stages, listens to them and takes in their results."""
 
-    def __init__(self, board: Board, carrier: Sharing | Fetching, means: Means, device: str, stop: Stop) -> None:
-        self.board, self.carrier, self.means, self.device, self.stop = board, carrier, means, device, stop
+    def __init__(
+        self, scheduler: Scheduler, carrier: Sharing | Fetching, resources: Resources, device: str, stop: Stop
+    ) -> None:
+        self.scheduler, self.carrier, self.resources, self.device, self.stop = (
+            scheduler,
+            carrier,
+            resources,
+            device,
+            stop,
+        )
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self.exchange: Any = ray.remote(Exchange).options(num_cpus=0, scheduling_strategy=here).remote()
         _answer(self.exchange.stopping.remote())  # it has started, so this node has what it takes
         self.running: dict[Any, Stage] = {}
         self.started: set[str] = set()  # of those running; the others wait for a free node
         self.failure: ReaperError | None = None
-        folder, self.header = board.store.folder.absolute(), board.store.common
+        folder, self.header = scheduler.store.folder.absolute(), scheduler.store.common
         self.folder = str(folder)
         self.study = digest_of({"host": platform.node(), "folder": self.folder, "header": self.header})
 
     def run(self) -> None:
-        while self.running or (self.board.waiting and not self.failure):
-            while not self.failure and (stage := self.board.take()):
+        while self.running or (self.scheduler.waiting and not self.failure):
+            while not self.failure and (stage := self.scheduler.take()):
                 self.running[self.carrier.submit(self.order(stage), self.exchange)] = stage
             done = self._wait()
             self._pass_on()
@@ -120,13 +128,13 @@ class Driver:
                 self.failure = Stopped("stopped")
             if self.failure:
                 self._ask_to_stop()
-        if first := self.failure or self.board.failure:
+        if first := self.failure or self.scheduler.failure:
             raise first
 
     def order(self, stage: Stage) -> Order:
-        means, others = self.means, self.board.store.shared
+        resources, others = self.resources, self.scheduler.store.shared
         return Order(
-            stage, self.device, means.threads, means.every, self.folder, self.header, self.study, others=others
+            stage, self.device, resources.threads, resources.every, self.folder, self.header, self.study, others=others
         )
 
     def _wait(self) -> list[Any]:
@@ -145,18 +153,18 @@ class Driver:
                 text = f"its worker was lost; taken up again on {event['host']}"
                 event = {**event, "event": "remark", "text": text}
             self.started.add(digest)
-            self.board.listen(running[digest], event)
+            self.scheduler.listen(running[digest], event)
 
     def _take_in(self, reference: Any) -> None:
         stage = self.running.pop(reference)
         self.started.discard(stage.digest)
         try:
             if self.carrier.receive(stage, _answer(reference), self.stop):
-                self.board.finished(stage)
+                self.scheduler.finished(stage)
             else:
-                self.board.put_back(stage)
+                self.scheduler.put_back(stage)
         except Exception as error:
-            if not self.board.passes_over(stage, error):
+            if not self.scheduler.passes_over(stage, error):
                 self.failure = worse(self.failure, error)
 
     def _ask_to_stop(self) -> None:

@@ -9,22 +9,22 @@ import numpy as np
 import torch
 
 from reaper.compute.compilation import answer
-from reaper.compute.cuda_graph import recorded
+from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.host_buffers import OUTCOME, SEEN, Inbox
 from reaper.compute.stream_gate import Gate, new_gate
-from reaper.config.settings import PlaySettings
+from reaper.config.settings import TrainingSettings
 from reaper.errors import UserError
 from reaper.tasks.task import Step, VectorTask
 
 Ask = Callable[[torch.nn.Module, torch.Tensor], torch.Tensor]  # how a network is asked for its values of states
 
 
-def exploration(observed_frames: int, settings: PlaySettings) -> float:
+def exploration(agent_steps: int, settings: TrainingSettings) -> float:
     """Uniformly random until the replay has its start, then falling linearly to the last rate."""
-    if observed_frames < settings.replay_start:
+    if agent_steps < settings.learning_starts:
         return 1.0
-    done = min(1.0, observed_frames / settings.exploration_frames)
-    return settings.first_exploration + done * (settings.last_exploration - settings.first_exploration)
+    done = min(1.0, agent_steps / settings.exploration_steps)
+    return settings.initial_epsilon + done * (settings.final_epsilon - settings.initial_epsilon)
 
 
 class Drawn(NamedTuple):
@@ -34,9 +34,9 @@ class Drawn(NamedTuple):
     explores: torch.Tensor
 
 
-def drawn_actions(games: int, actions: int, epsilon: float, randomness: torch.Generator) -> Drawn:
-    random = torch.randint(actions, (games,), generator=randomness)
-    return Drawn(random, torch.rand(games, generator=randomness) < epsilon)
+def random_actions(games: int, actions: int, epsilon: float, rng: torch.Generator) -> Drawn:
+    random = torch.randint(actions, (games,), generator=rng)
+    return Drawn(random, torch.rand(games, generator=rng) < epsilon)
 
 
 @torch.no_grad()
@@ -45,7 +45,7 @@ def best_actions(ask: Ask, network: torch.nn.Module, states: torch.Tensor) -> to
     return ask(network, states).argmax(dim=1)
 
 
-def move_on(stack: torch.Tensor, ages: torch.Tensor, newest: torch.Tensor, resets: torch.Tensor) -> None:
+def push_frames(stack: torch.Tensor, ages: torch.Tensor, newest: torch.Tensor, resets: torch.Tensor) -> None:
     """Puts the newest frames on the stacks, in place; a game that begins has its first frame in every place."""
     begins = resets != 0
     rolled = torch.cat([stack[:, 1:], newest[:, None]], dim=1)
@@ -53,7 +53,7 @@ def move_on(stack: torch.Tensor, ages: torch.Tensor, newest: torch.Tensor, reset
     ages.copy_(torch.where(begins, 0, ages + 1))
 
 
-class Moment(NamedTuple):
+class Transition(NamedTuple):
     """One step of all games, as the replay takes it."""
 
     frames: torch.Tensor  # (games, size, size) uint8: the newest frame when the action was chosen
@@ -61,11 +61,11 @@ class Moment(NamedTuple):
     actions: torch.Tensor
     rewards: torch.Tensor  # clipped to [-1, 1]
     terminals: torch.Tensor  # a lost life ends the return too
-    cut_off: torch.Tensor
+    truncated: torch.Tensor
     keep: torch.Tensor  # false where the step was only a reset
 
 
-class Player:
+class Actor:
     """Plays a task with a stack of recent frames, keeping the scores of the games that finish.
 
     Games cannot be frozen, but they can be repeated: the same seed and the same actions bring back the same moment. So
@@ -86,24 +86,24 @@ class Player:
         faster: Callable[[Callable], Callable] = lambda function: function,
     ) -> None:
         self.task, self.history, self.actions, self.device = task, history, actions, torch.device(device)
-        self.ask, self.move_on = faster(answer), faster(move_on)  # they may be compiled
+        self.ask, self.push_frames = faster(answer), faster(push_frames)  # they may be compiled
         self.scores: list[float] = []
-        self.running = np.zeros(task.games)
+        self.running = np.zeros(task.num_envs)
         size = task.frame_size
-        self.stack = torch.zeros((task.games, history, size, size), dtype=torch.uint8, device=device)
-        self.ages = torch.zeros(task.games, dtype=torch.int64, device=device)
-        self.inbox = Inbox(task.games, size, self.device)
-        self.acted = np.zeros(task.games, dtype=np.int64)
+        self.stack = torch.zeros((task.num_envs, history, size, size), dtype=torch.uint8, device=device)
+        self.ages = torch.zeros(task.num_envs, dtype=torch.int64, device=device)
+        self.inbox = Inbox(task.num_envs, size, self.device)
+        self.acted = np.zeros(task.num_envs, dtype=np.int64)
         self.drawn: Drawn | None = None  # for the next step
         self.unsettled: tuple[np.ndarray, Step] | None = None  # the actions of the last step, and what they brought
         self.uncounted: Step | None = None
         # What the replay files with it: the newest frames when the actions were chosen, and their ages.
-        self.frames_before = torch.zeros((task.games, size, size), dtype=torch.uint8, device=device)
+        self.frames_before = torch.zeros((task.num_envs, size, size), dtype=torch.uint8, device=device)
         self.ages_before = torch.zeros_like(self.ages)
         self.records = self.device.type == "cuda"
         self._look: Callable[[], None] | None = None  # recorded: the newest frames taken in, and the best actions found
         self._network: torch.nn.Module | None = None  # whose actions these are
-        self._best = torch.zeros(task.games, dtype=torch.int64, pin_memory=self.records)
+        self._best = torch.zeros(task.num_envs, dtype=torch.int64, pin_memory=self.records)
         self._best_there = self._best.numpy()
         self._looked = False  # whether they are for the frames on the stack
         self.stream: torch.cuda.Stream | None = None  # None: whichever is current
@@ -143,15 +143,15 @@ class Player:
         if self.stream:
             torch.cuda.current_stream().wait_stream(self.stream)
 
-    def draw(self, epsilon: float, randomness: torch.Generator) -> None:
+    def draw(self, epsilon: float, rng: torch.Generator) -> None:
         """Draws random actions for the next step, unless that was done before: while games run it costs nothing, once
         their frames are there they stand still for it."""
         if self.drawn is None:
-            self.drawn = drawn_actions(self.task.games, self.actions, epsilon, randomness)
+            self.drawn = random_actions(self.task.num_envs, self.actions, epsilon, rng)
 
-    def send(self, network: torch.nn.Module | None, epsilon: float, randomness: torch.Generator) -> None:
+    def send(self, network: torch.nn.Module | None, epsilon: float, rng: torch.Generator) -> None:
         """Chooses actions and sets the games moving; the learner may work until `receive`."""
-        self.draw(epsilon, randomness)
+        self.draw(epsilon, rng)
         assert self.drawn is not None
         (actions, explores), self.drawn = (each.numpy() for each in self.drawn), None
         if network is not None and epsilon < 1.0:  # the network is not asked where its answer would not count
@@ -192,7 +192,7 @@ class Player:
 
     def _arrived(self) -> Step:
         step = self.task.receive()
-        self.inbox.put_seen(step.frames, step.only_reset)
+        self.inbox.put_seen(step.frames, step.autoreset)
         self.unsettled = (self.acted, step)
         return step
 
@@ -205,14 +205,14 @@ class Player:
             else:
                 self.take_in()
                 if self.records and self._network is not None:  # asked once, so all that is compiled is compiled
-                    self._look = recorded(self._take_in_and_choose, stream=self.stream)
+                    self._look = capture_graph(self._take_in_and_choose, stream=self.stream)
 
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
         self.inbox.hand_over(SEEN)
         self.frames_before.copy_(self.stack[:, -1])
         self.ages_before.copy_(self.ages)
-        self.move_on(self.stack, self.ages, self.inbox.frames, self.inbox.resets)
+        self.push_frames(self.stack, self.ages, self.inbox.frames, self.inbox.resets)
 
     def _take_in_and_choose(self) -> None:
         self.take_in()
@@ -226,8 +226,8 @@ class Player:
             return
         (actions, step), self.unsettled = self.unsettled, None
         self._wait()  # for the last look, which came after the outcome before this one had left
-        terminals = (step.ended & ~step.cut_off) | step.lost_life
-        self.inbox.put_outcome(actions, step.rewards, terminals, step.cut_off)
+        terminals = (step.done & ~step.truncated) | step.lost_life
+        self.inbox.put_outcome(actions, step.rewards, terminals, step.truncated)
         self.uncounted = step
 
     def _count(self) -> None:
@@ -235,21 +235,21 @@ class Player:
             return
         step, self.uncounted = self.uncounted, None
         self.running += step.rewards
-        for game in np.flatnonzero(step.ended):
+        for game in np.flatnonzero(step.done):
             self.scores.append(float(self.running[game]))
             self.running[game] = 0
 
-    def moment(self) -> Moment:
+    def moment(self) -> Transition:
         """The step that was settled, as a replay takes it; only tensors, too."""
         self.inbox.hand_over(OUTCOME)
-        actions, rewards, terminals, cut_off = self.inbox.outcome
-        return Moment(
+        actions, rewards, terminals, truncated = self.inbox.outcome
+        return Transition(
             self.frames_before,
             self.ages_before,
             actions.long(),
             rewards.clamp(-1.0, 1.0),
             terminals != 0,
-            cut_off != 0,
+            truncated != 0,
             self.inbox.resets == 0,
         )
 
@@ -263,7 +263,11 @@ class Player:
             return {"seed": None, "drawn": drawn}
         self._count()
         self._lead()
-        log = torch.from_numpy(np.stack(self.log)) if self.log else torch.zeros((0, self.task.games), dtype=torch.int16)
+        log = (
+            torch.from_numpy(np.stack(self.log))
+            if self.log
+            else torch.zeros((0, self.task.num_envs), dtype=torch.int16)
+        )
         return {
             "seed": self.seed,
             "drawn": drawn,

@@ -8,12 +8,12 @@ import torch
 
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.update import Answer, Batch, Update, split
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.learning.evaluation.evaluator import Row
 from reaper.learning.knowledge import Knowledge
-from reaper.learning.objectives import Lesson, Teaching
+from reaper.learning.objectives import Objective, TaskObjective
 from reaper.learning.short_term import Gathering, Teacher
-from reaper.learning.trainer import BestWindow, Practice
+from reaper.learning.trainer import BestWeights, Trainer
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
@@ -36,21 +36,21 @@ class Consolidated:
 class Both:
     """The lesson of the new task and what is recalled of the earlier ones, in every batch and every loss."""
 
-    lesson: Lesson
+    objective: TaskObjective
     recall: Recall
 
     def draw(self, updates: int) -> list[Batch]:
-        size = self.lesson.batches.batch_size
-        new, drawn = self.lesson.batches.take(updates), self.recall.draw(updates * size)
+        size = self.objective.batches.batch_size
+        new, drawn = self.objective.batches.take(updates), self.recall.draw(updates * size)
         return list(zip(new, split(drawn, size) if drawn else [()] * updates, strict=True))
 
     def loss(self, answer: Answer, weights: list[torch.Tensor], new: Batch, old: Batch) -> torch.Tensor:
         states, *told = new
         if not old:
-            return self.recall.combine(self.lesson.judge(answer(states), *told), weights)
+            return self.recall.combine(self.objective.judge(answer(states), *told), weights)
         rehearsed, *known = old
         answers = answer(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
-        new_task = self.lesson.judge(answers[: len(states)], *told)
+        new_task = self.objective.judge(answers[: len(states)], *told)
         return self.recall.combine(new_task, weights, answers[len(states) :], *known)
 
 
@@ -60,7 +60,7 @@ class Consolidation:
 
     context: Context
     tasks: tuple[Task, ...]  # learnt before, and last the new one
-    teaching: Teaching
+    objective: Objective
     retention: Retention
     knowledge: Knowledge
     teacher: Teacher | None
@@ -84,46 +84,46 @@ class Consolidation:
 
     def _next(self, memory: LongTermMemory) -> Consolidated:
         agent = self.context.q_network(memory.agent)
-        lesson, recall, practice = self.begin(memory, agent)
-        with practice.examiner as examiner:
+        objective, recall, trainer = self.begin(memory, agent)
+        with trainer.evaluator as evaluator:
             if self.retention.trains_generator:
-                examiner.hold()
-            frames = self.context.settings.long_term.observed_frames
-            practice.run(f"consolidate {self.tasks[-1].title}", frames, self.tasks)
-            practice.best.put_back()
-            examiner.release()
+                evaluator.hold()
+            frames = self.context.settings.long_term.agent_steps
+            trainer.run(f"consolidate {self.tasks[-1].title}", frames, self.tasks)
+            trainer.best.put_back()
+            evaluator.release()
             recall.forget()  # it may be most of the memory there is, and the generator's training needs as much
-            remembered = self.retention.remember(self.context, memory, agent, lesson.new_states)
-            lesson.close()
-            rows = examiner.finish()
+            remembered = self.retention.remember(self.context, memory, agent, objective.new_states)
+            objective.close()
+            rows = evaluator.finish()
         return self._handed_on(agent, remembered, rows)
 
-    def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[Lesson, Recall, Practice]:
+    def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[TaskObjective, Recall, Trainer]:
         """The lesson of the new task, what is recalled, and the agent's practice of both."""
         context, settings, student = self.context, self.context.settings, FlatWeights(agent)
-        lesson = self.teaching.begin(context, self.tasks[-1], student, self.knowledge, self.teacher, self.generator)
+        objective = self.objective.begin(context, self.tasks[-1], student, self.knowledge, self.teacher, self.generator)
         recall = self.retention.recall(context, memory, self.knowledge, context.q_network(memory.agent))
-        both = Both(lesson, recall)
-        optimiser, largest_norm = agent_optimiser(settings.optimiser, student), settings.optimiser.largest_norm
-        practice = Practice(
+        both = Both(objective, recall)
+        optimiser, max_grad_norm = agent_optimiser(settings.optimiser, student), settings.optimiser.max_grad_norm
+        trainer = Trainer(
             context,
             student,
-            Update(student, optimiser, both.loss, largest_norm, context.compiles),
-            BestWindow(student, settings.long_term.best_window, lesson.best_by_score),
+            Update(student, optimiser, both.loss, max_grad_norm, context.compiles),
+            BestWeights(student, settings.long_term.best_window, objective.best_by_score),
             both.draw,
-            Parts(lesson=lesson.parts, recall=recall),
-            lesson.player,
-            lesson.replay,
-            lesson.after_frames,
+            Parts(objective=objective.parts, recall=recall),
+            objective.actor,
+            objective.replay,
+            objective.after_frames,
             {"alpha": recall.alpha},
         )
-        context.keeper.keep("lesson", lesson.parts)
-        context.keeper.keep("recall", recall)
-        return lesson, recall, practice
+        context.checkpointer.keep("objective", objective.parts)
+        context.checkpointer.keep("recall", recall)
+        return objective, recall, trainer
 
     def _handed_on(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:
-        memory = LongTermMemory(kept_weights(agent), tuple(task.name for task in self.tasks), remembered.retained)
+        memory = LongTermMemory(state_tensors(agent), tuple(task.name for task in self.tasks), remembered.retained)
         pictures = {}
         if generator := memory.part("generator"):
-            pictures["dreamt"] = self.context.generator(generator).dream(96, self.context.stream("pictures")).cpu()
+            pictures["dreamt"] = self.context.generator(generator).dream(96, self.context.rng("pictures")).cpu()
         return Consolidated(memory, rows, remembered.curve, pictures)

@@ -13,13 +13,13 @@ from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Batches
 from reaper.context import Context
 from reaper.equations import dqn_loss
-from reaper.learning.actor import Player
+from reaper.learning.actor import Actor
 from reaper.learning.knowledge import Knowledge
-from reaper.learning.short_term import QLearning, Teacher, new_player, new_replay
+from reaper.learning.short_term import QLearning, Teacher, new_actor, new_replay
 from reaper.memory.items import Items, StateSource
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
-from reaper.randomness import Stream
+from reaper.randomness import RNG
 from reaper.storage.checkpoints import Parts
 from reaper.tasks.task import Task
 
@@ -27,25 +27,25 @@ Judge = Callable[..., torch.Tensor]  # (the student's outputs, the rest of the b
 
 
 @dataclass
-class Lesson:
+class TaskObjective:
     """One task being taught: its batches (states first), how answers to them are judged, and where its states come
     from."""
 
     batches: Batches
     judge: Judge
     new_states: StateSource
-    player: Player | None = None
+    actor: Actor | None = None
     replay: Replay | None = None
     after_frames: Callable[[int, int], None] = lambda before, now: None
     best_by_score: bool = False  # else by the lowest loss
     parts: Parts = field(default_factory=Parts)  # what a checkpoint holds of it, beside player and replay
 
     def close(self) -> None:
-        if self.player:
-            self.player.task.close()
+        if self.actor:
+            self.actor.task.close()
 
 
-class Teaching(ABC):
+class Objective(ABC):
     """A way to teach; says which stages it needs beside the long-term memory."""
 
     needs_teacher = True  # after the first task, which is always taken over from a teacher
@@ -61,7 +61,7 @@ class Teaching(ABC):
         knowledge: Knowledge,
         teacher: Teacher | None,
         generator: dict[str, torch.Tensor] | None,
-    ) -> Lesson: ...
+    ) -> TaskObjective: ...
 
 
 def _network(weights: FlatWeights) -> QNetwork:
@@ -75,56 +75,56 @@ def _judged_by(teacher: Teacher, knowledge: Knowledge) -> Judge:
 
 
 @dataclass(frozen=True)
-class Distil(Teaching):
+class Distillation(Objective):
     """The student plays the new task and learns its teacher's answers to what it sees."""
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
         assert teacher is not None
         master = context.q_network(teacher.weights)
-        replay, answer_of = new_replay(context), context.faster(answer)
+        replay, answer_of = new_replay(context), context.compile(answer)
 
         @torch.no_grad()
-        def draw(count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
-            states = replay.sample_states(count, randomness)
+        def draw(count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
+            states = replay.sample_states(count, rng)
             return states, answer_of(master, states)
 
-        batches = Batches(draw, context.settings.play.batch_size, context.stream("batches"))
-        games = context.open(task, context.settings.play.games)
-        player, parts = new_player(context, games), Parts(batches=batches)
-        return Lesson(batches, _judged_by(teacher, knowledge), replay, player, replay, parts=parts)
+        batches = Batches(draw, context.settings.training.batch_size, context.rng("batches"))
+        games = context.open(task, context.settings.training.num_envs)
+        actor, parts = new_actor(context, games), Parts(batches=batches)
+        return TaskObjective(batches, _judged_by(teacher, knowledge), replay, actor, replay, parts=parts)
 
 
 @dataclass(frozen=True)
-class DistilDreams(Teaching):
+class GeneratedDistillation(Objective):
     """The student never plays: it learns its teacher's answers to what a short-term generator dreams of the task."""
 
     needs_generator = True
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
         assert teacher is not None
         assert generator is not None
         count = context.settings.generator.pseudo_items
-        dreams = Items(context.generator(generator).dream(count, context.stream("short-term dreams")))
+        dreams = Items(context.generator(generator).dream(count, context.rng("short-term dreams")))
         items = dreams.answered_by(context.q_network(teacher.weights))
-        batches = Batches(items.sample, context.settings.play.batch_size, context.stream("batches"))
-        return Lesson(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
+        batches = Batches(items.sample, context.settings.training.batch_size, context.rng("batches"))
+        return TaskObjective(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
 
 
 @dataclass(frozen=True)
-class Reinforce(Teaching):
+class QLearningObjective(Objective):
     """No second memory: the long-term agent learns the new task itself, by deep Q-learning."""
 
     needs_teacher = False
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
         replay = new_replay(context)
         q_learning = QLearning(context, _network(student), student, replay)
-        player = new_player(context, context.open(task, context.settings.play.games))
-        return Lesson(
+        actor = new_actor(context, context.open(task, context.settings.training.num_envs))
+        return TaskObjective(
             q_learning.batches,
             dqn_loss,
             replay,
-            player,
+            actor,
             replay,
             q_learning.after_frames,
             best_by_score=True,
@@ -133,10 +133,10 @@ class Reinforce(Teaching):
 
 
 @dataclass(frozen=True)
-class Alone(Teaching):
+class SingleTask(Objective):
     """No long-term agent at all: one teacher a task, the reference every score is divided by."""
 
     consolidates = False
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> Lesson:  # noqa: ANN001
+    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
         raise TypeError("a condition without a long-term agent teaches nothing")

@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from reaper.compute.compilation import answer, quick_rounding
+from reaper.compute.compilation import answer, compute_dtype_for
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.update import Answer, Batches, Update
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.equations import dqn_loss, dqn_target
-from reaper.learning.actor import Player, exploration
+from reaper.learning.actor import Actor, exploration
 from reaper.learning.evaluation.evaluator import Row
-from reaper.learning.trainer import BestWindow, Practice, crossed
+from reaper.learning.trainer import BestWeights, Trainer, crossed
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
-from reaper.randomness import Stream
+from reaper.randomness import RNG
 from reaper.storage.checkpoints import Parts
 from reaper.tasks.task import Task, VectorTask
 
@@ -40,17 +40,17 @@ class QLearning:
         self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
-        self.answer_of = context.faster(answer)
+        self.answer_of = context.compile(answer)
         # As in updates; but a GPU has time enough for the full numbers.
         rounds = context.compiles and context.device.type == "cpu"
-        self.rounding = quick_rounding(context.device) if rounds else None
-        self.batches = Batches(self.draw, self.settings.play.batch_size, context.stream("batches"))
+        self.rounding = compute_dtype_for(context.device) if rounds else None
+        self.batches = Batches(self.draw, self.settings.training.batch_size, context.rng("batches"))
         self.parts = Parts(batches=self.batches, target=self.target_weights)
 
     @torch.no_grad()
-    def draw(self, count: int, randomness: Stream) -> tuple[torch.Tensor, ...]:
+    def draw(self, count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
         """States, actions and what the target network says they are worth."""
-        drawn = self.replay.sample(count, randomness)
+        drawn = self.replay.sample(count, rng)
         next_values = self.answer_of(self.target, drawn.next_states, self.rounding)
         targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
         return drawn.states, drawn.actions, targets
@@ -67,18 +67,18 @@ class QLearning:
 
     def after_frames(self, before: int, now: int) -> None:
         """Copies the network to the target at its interval."""
-        if crossed(self.settings.short_term.target_every, before, now):
+        if crossed(self.settings.short_term.target_update_interval, before, now):
             self.target_weights.copy_from(self.weights)
 
 
 def new_replay(context: Context) -> Replay:
-    play, frames = context.settings.play, context.settings.frames
-    return Replay(play.replay_frames, play.games, frames.size, frames.history, context.device)
+    training, frames = context.settings.training, context.settings.observation
+    return Replay(training.replay_capacity, training.num_envs, frames.frame_size, frames.frame_stack, context.device)
 
 
-def new_player(context: Context, games: VectorTask) -> Player:
-    history = context.settings.frames.history
-    return Player(games, history, context.actions, context.device, context.faster)
+def new_actor(context: Context, games: VectorTask) -> Actor:
+    history = context.settings.observation.frame_stack
+    return Actor(games, history, context.num_actions, context.device, context.compile)
 
 
 class ShortTerm:
@@ -92,27 +92,27 @@ class ShortTerm:
         self.replay = new_replay(context)
         q_learning = QLearning(context, self.network, weights, self.replay)
         optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.largest_norm, context.compiles)
-        self.best = BestWindow(weights, settings.short_term.best_window, by_score=True)
-        self.games = context.open(task, settings.play.games)
-        player, draw = new_player(context, self.games), q_learning.batches.take
-        self.practice = Practice(
-            context, weights, update, self.best, draw, q_learning.parts, player, self.replay, q_learning.after_frames
+        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.max_grad_norm, context.compiles)
+        self.best = BestWeights(weights, settings.short_term.best_window, by_score=True)
+        self.games = context.open(task, settings.training.num_envs)
+        actor, draw = new_actor(context, self.games), q_learning.batches.take
+        self.trainer = Trainer(
+            context, weights, update, self.best, draw, q_learning.parts, actor, self.replay, q_learning.after_frames
         )
-        context.keeper.keep("q_learning", q_learning.parts)
+        context.checkpointer.keep("q_learning", q_learning.parts)
 
     def learn(self) -> Teacher:
         """Trains to the end and returns the weights of the best window."""
-        context, frames = self.context, self.context.settings.short_term.observed_frames
-        with self.practice.examiner as examiner:
-            self.practice.run(f"learn {self.task.title}", frames, [self.task])
+        context, frames = self.context, self.context.settings.short_term.agent_steps
+        with self.trainer.evaluator as evaluator:
+            self.trainer.run(f"learn {self.task.title}", frames, [self.task])
             self.close()
             self.best.put_back()
             with torch.no_grad():
-                values = self.network(self.replay.sample_states(2_000, context.stream("value statistics")))
-            pictures = {"real": self.replay.distinct_states(64, context.stream("pictures")).cpu()}
-            rows = examiner.finish()
-        return Teacher(kept_weights(self.network), float(values.mean()), float(values.std()), rows, pictures)
+                values = self.network(self.replay.sample_states(2_000, context.rng("value statistics")))
+            pictures = {"real": self.replay.distinct_states(64, context.rng("pictures")).cpu()}
+            rows = evaluator.finish()
+        return Teacher(state_tensors(self.network), float(values.mean()), float(values.std()), rows, pictures)
 
     def close(self) -> None:
         self.games.close()
@@ -124,36 +124,36 @@ class Gathering:
 
     def __init__(self, context: Context, network: QNetwork, task: Task) -> None:
         self.context, self.network, self.task = context, network, task
-        self.replay, self.randomness = new_replay(context), context.dice("gathering")
-        self.player = new_player(context, context.open(task, context.settings.play.games))
-        self.total = context.settings.short_term.observed_frames
-        self.first_frame = max(0, self.total - context.settings.play.replay_frames)
+        self.replay, self.rng = new_replay(context), context.cpu_rng("gathering")
+        self.actor = new_actor(context, context.open(task, context.settings.training.num_envs))
+        self.total = context.settings.short_term.agent_steps
+        self.first_frame = max(0, self.total - context.settings.training.replay_capacity)
         self.frame: int | None = None  # None: not begun
 
     def run(self) -> Replay:
-        context, play = self.context, self.context.settings.play
-        context.keeper.keep("gathering", self)
+        context, training = self.context, self.context.settings.training
+        context.checkpointer.keep("gathering", self)
         if self.frame is None:
             self.frame = self.first_frame
-            self.player.begin(context.derive_seed("gathered games"))
-        least = (context.settings.frames.history + 2) * play.games
+            self.actor.begin(context.derive_seed("gathered games"))
+        least = (context.settings.observation.frame_stack + 2) * training.num_envs
         total = max(self.total - self.first_frame, least)
         context.progress.begin(f"gather {self.task.title}", total, done=self.frame - self.first_frame)
         while self.frame < self.total or not self.replay.ready():
-            self.player.send(self.network, exploration(self.frame, play), self.randomness)
-            self.player.receive()
-            self.player.settle()
-            self.replay.add(*self.player.moment())
-            scores = self.player.take_scores()
-            context.progress.advance(play.games, sum(scores) / len(scores) if scores else None)
-            self.frame += play.games
-            context.keeper.reached(play.games)
-        self.player.rest()
-        self.player.task.close()
+            self.actor.send(self.network, exploration(self.frame, training), self.rng)
+            self.actor.receive()
+            self.actor.settle()
+            self.replay.add(*self.actor.moment())
+            scores = self.actor.take_scores()
+            context.progress.advance(training.num_envs, sum(scores) / len(scores) if scores else None)
+            self.frame += training.num_envs
+            context.checkpointer.reached(training.num_envs)
+        self.actor.rest()
+        self.actor.task.close()
         return self.replay
 
     def _parts(self) -> Parts:
-        return Parts(replay=self.replay, player=self.player, acting=self.randomness)
+        return Parts(replay=self.replay, actor=self.actor, acting=self.rng)
 
     def state(self) -> dict[str, Any]:
         return {"frame": self.frame, **self._parts().state()}

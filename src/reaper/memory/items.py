@@ -47,9 +47,9 @@ def free_on(device: torch.device) -> int:
 class StateSource(Protocol):
     """Anything states of a task can be drawn from: a replay, stored items, a generator's dreams."""
 
-    def sample_states(self, count: int, randomness: torch.Generator) -> torch.Tensor: ...
+    def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor: ...
 
-    def distinct_states(self, count: int, randomness: torch.Generator) -> torch.Tensor: ...
+    def distinct_states(self, count: int, rng: torch.Generator) -> torch.Tensor: ...
 
 
 class Items:
@@ -69,19 +69,19 @@ class Items:
         room = room_for_items(len(states), tuple(states.shape[1:]), device)
         return cls(room.copy_(states))
 
-    def _draw(self, count: int, randomness: torch.Generator) -> torch.Tensor:
-        return torch.randint(len(self.states), (count,), generator=randomness, device=self.states.device)
+    def _draw(self, count: int, rng: torch.Generator) -> torch.Tensor:
+        return torch.randint(len(self.states), (count,), generator=rng, device=self.states.device)
 
-    def sample_states(self, count: int, randomness: torch.Generator) -> torch.Tensor:
-        return self.states.index_select(0, self._draw(count, randomness))
+    def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
+        return self.states.index_select(0, self._draw(count, rng))
 
-    def sample(self, count: int, randomness: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def sample(self, count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         assert self.targets is not None, "these items have no targets"
-        drawn = self._draw(count, randomness)
+        drawn = self._draw(count, rng)
         return self.states.index_select(0, drawn), self.targets.index_select(0, drawn)
 
-    def distinct_states(self, count: int, randomness: torch.Generator) -> torch.Tensor:
-        return self.states[torch.randperm(len(self), generator=randomness, device=self.states.device)[:count]]
+    def distinct_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
+        return self.states[torch.randperm(len(self), generator=rng, device=self.states.device)[:count]]
 
     @torch.no_grad()
     def answered_by(self, network: torch.nn.Module, chunk: int = 1000) -> Items:

@@ -39,12 +39,12 @@ def read_scores(store: Store, record: dict[str, Any]) -> RunScores:
 
 
 def _curve_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
-    """Tests during training, over the observed frames of all tasks so far."""
+    """Tests during training, over the agent steps of all tasks so far."""
     before = 0
     for phase in result.phases:
         for row in phase.rows:
-            yield before + row["observed_frames"], {f"curve/{row['task']}": float(np.mean(row["scores"]))}
-        before += phase.observed_frames
+            yield before + row["agent_steps"], {f"curve/{row['task']}": float(np.mean(row["scores"]))}
+        before += phase.agent_steps
 
 
 def _matrix_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:

@@ -75,7 +75,7 @@ class Wandb:
             self.image(scores.name, "matrix/scores", scores.learnt, matrix)
 
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        """Every curve has its own axis: observed frames, steps of a generator or tasks learnt."""
+        """Every curve has its own axis: agent steps, steps of a generator or tasks learnt."""
         new = {tag: value for tag, value in values.items() if self.last.get(tag, -1) < step}
         axes = {}
         for tag in new:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from reaper.errors import DamagedArtefact
 from reaper.report.embedding import Illustration, illustrate
-from reaper.report.experiment_data import Material
+from reaper.report.experiment_data import ExperimentData
 from reaper.report.experiment_figures import PICTURES
 from reaper.report.experiment_grids import GRIDS
 from reaper.report.findings import listed
@@ -33,7 +33,7 @@ class Section:
     """One experiment on one sequence of tasks, over its seeds."""
 
     experiment: Experiment
-    material: Material
+    material: ExperimentData
     grids: list[Grid]
     sentence: str
     cautions: list[str]
@@ -61,12 +61,12 @@ def read_sections(store: Store) -> list[Section]:
         mine = [record for record in records if record["experiment"] == experiment.name]
         for sequence in sorted({(record["sequence"], *record["tasks"]) for record in mine}):
             same = [record for record in mine if (record["sequence"], *record["tasks"]) == sequence]
-            material = Material(store, same, [results[n] for r in same for n in r["runs"] if n in results])
+            material = ExperimentData(store, same, [results[n] for r in same for n in r["runs"] if n in results])
             found.append(_read_section(experiment, material))
     return found
 
 
-def _read_section(experiment: Experiment, material: Material) -> Section:
+def _read_section(experiment: Experiment, material: ExperimentData) -> Section:
     """Records and stages that do not fit together are whole files of different experiments, or forged ones."""
     try:
         grids, sentence = GRIDS[experiment.analysis](material)
@@ -83,7 +83,7 @@ def _read_section(experiment: Experiment, material: Material) -> Section:
         raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
-def _cautions(material: Material) -> list[str]:
+def _cautions(material: ExperimentData) -> list[str]:
     found = []
     fraction = material.store.common["fraction"]
     if fraction < 1:

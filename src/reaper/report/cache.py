@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from reaper.errors import DamagedArtefact
-from reaper.storage.files import read_sealed, storing, write_sealed
+from reaper.storage.files import read_checksummed, storing, write_checksummed
 from reaper.storage.store import digest_of
 
 Value = TypeVar("Value")
@@ -38,7 +38,7 @@ class Kept:
         path = self.folder / f"{kind}-{digest_of(inputs)}.json"
         self.used.add(path)
         try:
-            return self.new.get(path) or read_sealed(path)
+            return self.new.get(path) or read_checksummed(path)
         except DamagedArtefact:  # not there, or not as it was written
             self.new[path] = json.loads(json.dumps(make()))
             return self.new[path]
@@ -54,7 +54,7 @@ class Kept:
     def settle(self) -> None:
         """Writes down what is new and forgets what nothing asked for; a report that fails before leaves no trace."""
         for path, value in self.new.items():
-            write_sealed(path, value)
+            write_checksummed(path, value)
         for path in set(self.folder.glob("*.json")) - self.used:
             with storing(path):
                 path.unlink()

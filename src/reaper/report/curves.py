@@ -21,7 +21,7 @@ LETTERS = 68  # of the size of a panel's remarks, side by side across it
 
 
 def phase_lengths(condition: ConditionScores) -> tuple[int, ...]:
-    return tuple(phase.observed_frames for phase in condition.runs[0].phases)
+    return tuple(phase.agent_steps for phase in condition.runs[0].phases)
 
 
 def drawn_together(scores: SequenceScores) -> list[list[ConditionScores]]:
@@ -34,13 +34,13 @@ def drawn_together(scores: SequenceScores) -> list[list[ConditionScores]]:
 
 
 def curve(run: RunResult, task: str) -> dict[int, float]:
-    """Observed frames since the beginning of the sequence -> mean score on the task."""
+    """Agent steps since the beginning of the sequence -> mean score on the task."""
     points, begun = {}, 0
     for phase in run.phases:
         for row in phase.rows:
             if row["task"] == task:
-                points[begun + row["observed_frames"]] = float(np.mean(row["scores"]))
-        begun += phase.observed_frames
+                points[begun + row["agent_steps"]] = float(np.mean(row["scores"]))
+        begun += phase.agent_steps
     return points
 
 
@@ -66,7 +66,7 @@ def learning_curves(scores: SequenceScores, conditions: list[ConditionScores], t
         axes.set_xlim(0, 1.012 * end)  # the last markers stay whole
         _label_ends(axes, ends, LABEL_POINTS / 72 / panel, theme)
     unit, size = ("millions", 1e6) if end >= 2e6 else ("thousands", 1e3)
-    panels[-1].set_xlabel(f"observed frames ({unit})")
+    panels[-1].set_xlabel(f"agent steps ({unit})")
     panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value / size:g}")
     figure.align_ylabels(panels)
     known = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))

@@ -19,7 +19,7 @@ Told = tuple[list[Grid], str]
 
 
 @dataclass(frozen=True)
-class Material:
+class ExperimentData:
     """What a store holds of one experiment on one sequence."""
 
     store: Store

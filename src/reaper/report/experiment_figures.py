@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from reaper.errors import DamagedArtefact
 from reaper.report.curves import drawn_together, learning_curves
-from reaper.report.experiment_data import Material
+from reaper.report.experiment_data import ExperimentData
 from reaper.report.scores import gather_scores
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, remove_frame, style_of
 
@@ -26,7 +26,7 @@ ALPHAS = (
 )
 
 
-def curves(material: Material) -> dict[str, Draw]:
+def curves(material: ExperimentData) -> dict[str, Draw]:
     """None where the page draws the same conditions already."""
     sequences = {(result.sequence, result.name) for result in material.results}
     present = {(run["sequence"], run["condition"]["name"]) for run in material.store.runs() if run["memories"]}
@@ -53,7 +53,7 @@ def nearest_task(dreamt: np.ndarray, real: Mapping[str, np.ndarray]) -> list[str
     return [tasks[int(((known - state) ** 2).mean(axis=1).argmin())] for state in asked]
 
 
-def pictures(material: Material) -> dict[str, Draw]:
+def pictures(material: ExperimentData) -> dict[str, Draw]:
     """Real and dreamt states of the first seed that has both."""
     for result in material.results:
         real = {
@@ -67,7 +67,7 @@ def pictures(material: Material) -> dict[str, Draw]:
     return {}
 
 
-def _states(material: Material, digest: str, name: str) -> np.ndarray | None:
+def _states(material: ExperimentData, digest: str, name: str) -> np.ndarray | None:
     store = material.store
     if not (store.has(digest) and store.stage(digest).has("pictures.safetensors")):
         return None
@@ -109,7 +109,7 @@ def _strip(frames: np.ndarray, columns: int) -> np.ndarray:
 # -- importance
 
 
-def alphas(material: Material) -> dict[str, Draw]:
+def alphas(material: ExperimentData) -> dict[str, Draw]:
     """The normalised scores on the old and the new of two tasks, with and without a second memory."""
     runs = [run for run in material.results if len(run.tasks) == 2 and not np.isnan(run.matrix[-1]).any()]
     if len({run.settings.long_term.alpha for run in runs}) < 2:
@@ -137,7 +137,7 @@ def alphas(material: Material) -> dict[str, Draw]:
     return {ALPHAS: draw}
 
 
-PICTURES: Mapping[str, Callable[[Material], dict[str, Draw]]] = {
+PICTURES: Mapping[str, Callable[[ExperimentData], dict[str, Draw]]] = {
     "scores": curves,
     "students": pictures,
     "importance": alphas,

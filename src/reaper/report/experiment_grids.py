@@ -9,7 +9,7 @@ import numpy as np
 
 from reaper.paper.results import CHOSEN, FISHER_OVERLAP, IMPORTANCE, TASKS
 from reaper.report.comparison import paper_grid
-from reaper.report.experiment_data import Material, Told, moments, published_texts, score_texts
+from reaper.report.experiment_data import ExperimentData, Told, moments, published_texts, score_texts
 from reaper.report.findings import listed, percent, standing
 from reaper.report.grids import NOTHING, Grid, metric_grid, number, score_grid
 from reaper.report.scores import _within_chance, gather_scores
@@ -20,7 +20,7 @@ from reaper.study.analyses.grid import average_of_known, choose, game_range, min
 # -- main, extended, policy-short
 
 
-def scores(material: Material) -> Told:
+def scores(material: ExperimentData) -> Told:
     """The score table of the experiment's own conditions."""
     grids, said = [], ""
     for gathered in gather_scores(material.results):  # one, or none where the records of its runs are gone
@@ -33,7 +33,7 @@ def scores(material: Material) -> Told:
 # -- importance
 
 
-def importance(material: Material) -> Told:
+def importance(material: ExperimentData) -> Told:
     """Table lscale, and RePR at other values of alpha on the whole sequence."""
     grids = [_two_tasks(material)] if any(len(run.tasks) == 2 for run in material.results) else []
     whole = [
@@ -51,7 +51,7 @@ def importance(material: Material) -> Told:
     return grids, _importance_says(material)
 
 
-def _importance_says(material: Material) -> str:
+def _importance_says(material: ExperimentData) -> str:
     """At which alpha both of two tasks are played best."""
     said = []
     for base in ("PR", "RePR"):
@@ -78,7 +78,7 @@ def _average(runs: list[RunResult]) -> float:
     return average_of_known([float(np.mean(run.matrix[-1])) for run in runs])
 
 
-def _two_tasks(material: Material) -> Grid:
+def _two_tasks(material: ExperimentData) -> Grid:
     """An old task and a new one, with and without a second memory, for each alpha."""
     titles, header, columns = material.titles[:2], ["alpha"], []
     for base in ("PR", "RePR"):
@@ -99,7 +99,7 @@ def _two_tasks(material: Material) -> Grid:
 # -- overlap
 
 
-def overlap(material: Material) -> Told:
+def overlap(material: ExperimentData) -> Told:
     """Table F-over: the pairs in the order of the sequence, whichever way round it was learnt."""
     pairs = list(combinations(material.tasks, 2))
     titles = dict(zip(material.tasks, material.titles, strict=True))
@@ -153,7 +153,7 @@ def _overlap_says(
 # -- ewc-search
 
 
-def grid_search(material: Material) -> Told:
+def grid_search(material: ExperimentData) -> Told:
     """Every point of the two grids with its min-max normalised scores, and which one is chosen."""
     grids, said = [], []
     for base in CHOSEN:
@@ -177,10 +177,10 @@ def grid_search(material: Material) -> Told:
 
 def _strengths(run: RunResult) -> tuple[float, ...]:
     ewc = run.settings.ewc
-    return (ewc.strength, ewc.online_strength, ewc.online_decay)
+    return (ewc.ewc_lambda, ewc.online_lambda, ewc.online_gamma)
 
 
-def _point(material: Material, runs: list[RunResult]) -> list[float]:
+def _point(material: ExperimentData, runs: list[RunResult]) -> list[float]:
     """The last agents' scores on each task, normalised seed by seed with the games of that seed's teachers."""
     store = material.store
     by_seed = []
@@ -193,7 +193,7 @@ def _point(material: Material, runs: list[RunResult]) -> list[float]:
     return [average_of_known(column) for column in zip(*by_seed, strict=True)]
 
 
-GRIDS: Mapping[str, Callable[[Material], Told]] = {
+GRIDS: Mapping[str, Callable[[ExperimentData], Told]] = {
     "scores": scores,
     "students": students,
     "importance": importance,

@@ -10,7 +10,7 @@ from reaper.report.grids import number
 from reaper.report.scores import ConditionScores, SequenceScores
 
 # By how they retain, not by name: the method this software is about, and doing nothing.
-FEATURED, BASELINE = "pseudo-rehearsal", "nothing"
+FEATURED, BASELINE = "pseudo-rehearsal", "none"
 MOST_NAMED = 4  # conditions in one sentence; of more, the featured one, the best and the worst
 
 

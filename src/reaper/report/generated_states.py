@@ -121,7 +121,7 @@ def _dream(store: Store, run: RunResult, digest: str) -> np.ndarray:
         assert pictures is not None
         return pictures
     context = context_of(run)
-    return context.generator(weights).dream(DREAMS, context.stream("dreams"), AT_ONCE).cpu().numpy()
+    return context.generator(weights).dream(DREAMS, context.rng("dreams"), AT_ONCE).cpu().numpy()
 
 
 def _compare(dreamt: np.ndarray, known: list[RealStates]) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from reaper.report.cache import Kept
 from reaper.report.embedding import Illustration
 from reaper.report.findings import headline, listed
 from reaper.report.grids import Grid
-from reaper.report.provenance import Making, read_making
+from reaper.report.provenance import Provenance, read_making
 from reaper.report.scores import SequenceScores, gather_scores, rank_of
 from reaper.report.sections import Section, filmed, read_section
 from reaper.report.tables import for_csv, for_html, for_latex, for_markdown, names_of
 from reaper.results import tidy
 from reaper.results.runs import RunResult, read_results
-from reaper.storage.files import write_whole
+from reaper.storage.files import atomic_write
 from reaper.storage.store import Store
 
 MOST_FILM_BYTES = (
@@ -45,7 +45,7 @@ class Report:
     results: list[RunResult]
     sections: list[Section]  # a sequence of tasks each
     further: list[Part]  # what else there is to show, such as an analysis, in this order
-    making: Making
+    making: Provenance
 
     @property
     def html(self) -> str:
@@ -70,7 +70,7 @@ def read_report(store: Store, videos: bool = True) -> Report:
     return Report(results, sections, [*analyses.read_sections(store)], making)
 
 
-def _subtitle(making: Making, sequences: Sequence[SequenceScores]) -> str:
+def _subtitle(making: Provenance, sequences: Sequence[SequenceScores]) -> str:
     titles = list(dict.fromkeys(title for scores in sequences for title in scores.titles))
     orders = f", in {len(sequences)} orders" if len(sequences) > 1 else ""
     seeds = f"{len(making.seeds)} seed{'s' if len(making.seeds) != 1 else ''}"
@@ -89,7 +89,7 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{items}</dl>" if items else ""
 
 
-def _making_html(making: Making) -> str:
+def _making_html(making: Provenance) -> str:
     """The facts at once; long tables for those who ask."""
     tables = "\n".join(f"<details><summary>{escape(g.title)}</summary>{for_html(g, 0)}</details>" for g in making.grids)
     return _pairs(making.facts) + tables
@@ -128,5 +128,5 @@ def _write_tables(folder: Path, grids: Iterable[Grid], prefix: str = "") -> None
 
 
 def _written(path: Path, content: str | bytes) -> Path:
-    write_whole(path, content.encode() if isinstance(content, str) else content)
+    atomic_write(path, content.encode() if isinstance(content, str) else content)
     return path

@@ -17,8 +17,8 @@ _LABELS = {"version": "reaper, while it ran"}
 
 # Where results may differ from the paper's for another reason than settings; docs/deviations.md tells each in full.
 DEVIATIONS = (
-    ("A frame is an observed frame", "one agent step, four emulator frames; every budget counts these"),
-    ("Many games at once", "budgets and ratios stay per observed frame"),
+    ("A frame is an agent step", "one agent step, four emulator frames; every budget counts these"),
+    ("Many games at once", "budgets and ratios stay per agent step"),
     ("RMSProp", "TensorFlow's, with epsilon inside the square root; weights drawn from a cut-off normal distribution"),
     ("GAN", "SAME padding; 200,000 alternating steps are 100,000 of each network"),
     ("The first task's replay", "played anew by the finished teacher, so that no replay is handed on"),
@@ -29,7 +29,7 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True)
-class Making:
+class Provenance:
     """What a reader needs in order to judge the numbers, or to make them again."""
 
     version: str
@@ -70,7 +70,7 @@ class Making:
         return [grid for grid in grids if grid and grid.rows]
 
 
-def read_making(store: Store, results: list[RunResult]) -> Making:
+def read_making(store: Store, results: list[RunResult]) -> Provenance:
     common = store.common
     digests = {digest: None for result in results for digest in _digests(result)}
     done = [store.stage(digest) for digest in digests if store.has(digest)]
@@ -82,7 +82,7 @@ def read_making(store: Store, results: list[RunResult]) -> Making:
         seconds.setdefault(artefact.manifest["kind"], []).append(taken)
         for name in record.keys() & set(_MACHINE):
             machines.setdefault(name, set()).add(str(record[name]))
-    return Making(
+    return Provenance(
         common.get("version", "unknown"),
         common["scale"],
         common["fraction"],
@@ -113,10 +113,10 @@ def duration(seconds: float) -> str:
 
 
 def _trained_frames(artefact: Artefact) -> int:
-    """Observed frames that a stage trained for; 0 where it trained no agent."""
+    """Agent steps that a stage trained for; 0 where it trained no agent."""
     spec = artefact.manifest["spec"]
     part = {"short-term": "short_term", "consolidate": "long_term" if "memory" in spec.get("parents", ()) else None}
-    return spec.get("settings", {}).get(part.get(artefact.manifest["kind"]), {}).get("observed_frames", 0)
+    return spec.get("settings", {}).get(part.get(artefact.manifest["kind"]), {}).get("agent_steps", 0)
 
 
 def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> Grid:
@@ -134,7 +134,7 @@ def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> Grid:
     notes = ["Each stage's own time; stages that ran side by side each count in full."]
     if any(row[-1] for row in rows):
         rest = "tests and the training of generators included"
-        notes.append(f"Frames a second: observed frames of training over all of the time of their stages, {rest}.")
+        notes.append(f"Frames a second: agent steps of training over all of the time of their stages, {rest}.")
     return Grid("Wall time", ("kind of stage", "stages", "time", "time a stage", "frames a second"), rows, notes)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from reaper.context import Context
 from reaper.errors import DamagedArtefact, UserError
-from reaper.learning.actor import Player, exploration
+from reaper.learning.actor import Actor, exploration
 from reaper.results.runs import RunResult
 from reaper.storage.store import Artefact, Store
 from reaper.tasks.sequence import find_task
@@ -41,7 +41,7 @@ def read_states(store: Store, run: RunResult) -> tuple[list[RealStates | None], 
 
 
 def context_of(run: RunResult) -> Context:
-    return Context(run.settings, run.stages["actions"], run.seed, ("report",))
+    return Context(run.settings, run.stages["num_actions"], run.seed, ("report",))
 
 
 def _played(run: RunResult, task: str, teacher: Artefact) -> RealStates:
@@ -51,17 +51,17 @@ def _played(run: RunResult, task: str, teacher: Artefact) -> RealStates:
     context = context_of(run)
     network = context.q_network(teacher.tensors("agent")).eval()
     games = context.open(find_task(task), GAMES)
-    player = Player(games, run.settings.frames.history, context.actions, context.device)
-    randomness = context.dice("states", task)
-    player.begin(context.derive_seed("states", task))
+    actor = Actor(games, run.settings.observation.frame_stack, context.num_actions, context.device)
+    rng = context.cpu_rng("states", task)
+    actor.begin(context.derive_seed("states", task))
     kept, steps = [], MOMENTS * APART
     for step in range(steps):
-        frame = step * run.settings.short_term.observed_frames // steps
-        player.send(network, exploration(frame, run.settings.play), randomness)
-        player.receive()
+        frame = step * run.settings.short_term.agent_steps // steps
+        actor.send(network, exploration(frame, run.settings.training), rng)
+        actor.receive()
         if step % APART == APART - 1:
-            kept.append(player.stack.cpu().numpy().copy())
-    player.rest()
+            kept.append(actor.stack.cpu().numpy().copy())
+    actor.rest()
     games.close()
     states = np.stack(kept)  # (moments, games, history, size, size)
     train, test = states[:, :-HELD_OUT], states[:, -HELD_OUT:]

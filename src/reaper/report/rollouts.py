@@ -97,7 +97,7 @@ def _frames(store: Store, run: RunResult, memories: Sequence[str | None]) -> lis
 
 
 def _moment(run: RunResult, memories: Sequence[str | None], clips: dict, moment: int) -> Image.Image:
-    count, size = len(run.tasks), run.settings.frames.size
+    count, size = len(run.tasks), run.settings.observation.frame_size
     side = size * max(1, WIDE // count // size)
     letters = min(24, max(12, side // 7))
     wide, high = side + BORDER, side + letters + 2 * BORDER

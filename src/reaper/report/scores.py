@@ -151,7 +151,7 @@ def _budget_share(settings: Settings) -> float:
     """The smallest share of the paper's short-term frames, long-term frames and GAN steps."""
 
     def budget(of: Settings) -> tuple[int, ...]:
-        return of.short_term.observed_frames, of.long_term.observed_frames, of.generator.steps
+        return of.short_term.agent_steps, of.long_term.agent_steps, of.generator.steps
 
     return min(ours / theirs for ours, theirs in zip(budget(settings), budget(PAPER), strict=True))
 
@@ -194,7 +194,7 @@ def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
     kinds: dict[object, list[RunResult]] = {}
     for run in runs:
         settings = run.settings
-        learner = (settings.frames, settings.network, settings.optimiser, settings.play, settings.short_term)
+        learner = (settings.observation, settings.network, settings.optimiser, settings.training, settings.short_term)
         kinds.setdefault((learner, settings.evaluation), []).append(run)
     found = []
     for alike in kinds.values():

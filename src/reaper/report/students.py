@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reaper.paper.results import SCRATCH
-from reaper.report.experiment_data import Material, Told, moments, published_texts, score_texts
+from reaper.report.experiment_data import ExperimentData, Told, moments, published_texts, score_texts
 from reaper.report.findings import listed, percent
 from reaper.report.grids import Grid, number
 from reaper.report.scores import _within_chance
@@ -40,7 +40,7 @@ class Student:
         return average_of_known([self.share(task) for task in self.tasks])
 
 
-def read_students(material: Material) -> list[Student]:
+def read_students(material: ExperimentData) -> list[Student]:
     runs = {result.seed: result for result in material.results}
     groups: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
     for row in (row for row in material.rows("evaluation") if row["seed"] in runs):
@@ -62,7 +62,7 @@ def read_students(material: Material) -> list[Student]:
     return found
 
 
-def students(material: Material) -> Told:
+def students(material: ExperimentData) -> Told:
     """Table scratch, and the same as shares of what the teacher could do."""
     found, tasks = read_students(material), material.tasks
     cells = [[moments(student.games.get(task, ())) for task in tasks] for student in found]
@@ -93,13 +93,13 @@ def students(material: Material) -> Told:
     return grids, _students_say(found, len(tasks))
 
 
-def _student_name(student: Student, material: Material) -> str:
+def _student_name(student: Student, material: ExperimentData) -> str:
     titles = dict(zip(material.tasks, material.titles, strict=True))
     whole = len(student.tasks) > 1
     return f"{student.items}, {f'all {len(student.tasks)}' if whole else titles[student.tasks[0]]}"
 
 
-def _references(material: Material) -> list[np.ndarray]:
+def _references(material: ExperimentData) -> list[np.ndarray]:
     """(tasks, games of all seeds): each task's own DQN, the last long-term agent, random play."""
     parts = [lambda run: run.single, lambda run: run.random]
     if len(material.tasks) > 1:

@@ -16,7 +16,7 @@ from reaper.report.comparison import paper_grid
 from reaper.report.findings import cautions, headline, listed, standing
 from reaper.report.grids import Grid, matrix_grid, metric_grid, score_grid
 from reaper.report.layout import prose
-from reaper.report.provenance import Making, read_making
+from reaper.report.provenance import Provenance, read_making
 from reaper.report.scores import SequenceScores, gather_scores
 from reaper.results.runs import RunResult, read_results
 from reaper.storage.store import Store
@@ -144,7 +144,7 @@ def _sequence_in_markdown(scores: SequenceScores, names: Sequence[str]) -> list[
     return parts
 
 
-def _making_in_markdown(making: Making) -> list[str]:
+def _making_in_markdown(making: Provenance) -> list[str]:
     parts = ["## How it was made", "\n".join(f"- {name}: {text}" for name, text in making.facts)]
     for grid in making.grids:
         parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]

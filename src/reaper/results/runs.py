@@ -20,7 +20,7 @@ class Phase:
     """The training of one task into the long-term agent: evaluations on the tasks so far."""
 
     task: str
-    observed_frames: int  # the length of the phase
+    agent_steps: int  # the length of the phase
     rows: list[dict[str, Any]]
 
 
@@ -92,7 +92,7 @@ def _rows(store: Store, digest: str | None) -> list[dict[str, Any]]:
 
 def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
     tasks, settings = record["tasks"], from_dict(record["settings"])
-    count, games = len(tasks), settings.evaluation.games
+    count, games = len(tasks), settings.evaluation.episodes
     scores = np.full((count, count, games), np.nan)
     for k, digest in enumerate(record["evaluations"]):
         for row in _rows(store, digest):
@@ -137,12 +137,12 @@ def _phases(store: Store, record: dict[str, Any], settings: Settings) -> list[Ph
     if known := known_tasks(record):
         before = [Phase(task, 0, []) for task in record["tasks"][:known]]
         return [*before, *_later_phases(store, record, settings, known)]
-    first = Phase(record["tasks"][0], settings.short_term.observed_frames, _rows(store, record["teachers"][0]))
+    first = Phase(record["tasks"][0], settings.short_term.agent_steps, _rows(store, record["teachers"][0]))
     return [first, *_later_phases(store, record, settings, 1)]
 
 
 def _later_phases(store: Store, record: dict[str, Any], settings: Settings, begin: int) -> list[Phase]:
     return [
-        Phase(task, settings.long_term.observed_frames, _rows(store, digest))
+        Phase(task, settings.long_term.agent_steps, _rows(store, digest))
         for task, digest in zip(record["tasks"][begin:], record["memories"][begin:], strict=False)
     ]

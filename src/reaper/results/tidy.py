@@ -18,7 +18,7 @@ from reaper.results.runs import RunResult
 
 FORMAT = 1
 COLUMNS = (
-    "condition", "sequence", "fraction", "seed", "stage", "after_task", "moment", "task", "observed_frames",
+    "condition", "sequence", "fraction", "seed", "stage", "after_task", "moment", "task", "agent_steps",
     "episode", "score", "single_score", "random_score", "memory_bytes",
 )  # fmt: skip
 LEARNING, LEARNT = "learning", "learnt"  # moments: while a stage is learning, and the agent that it ends with
@@ -41,12 +41,12 @@ def tidy_rows(result: RunResult, fraction: float = 1.0) -> Iterator[Row]:
     for k, phase in enumerate(result.phases):
         stage = {"stage": k + 1, "after_task": phase.task}
         for row in phase.rows:
-            now = {"moment": LEARNING, "observed_frames": begun + row["observed_frames"]}
+            now = {"moment": LEARNING, "agent_steps": begun + row["agent_steps"]}
             yield from _games(result, fraction, row["task"], row["scores"], **stage, **now)
-        begun += phase.observed_frames
+        begun += phase.agent_steps
         for task, games in zip(result.tasks, result.scores[k], strict=True):
             if not np.isnan(games).any():
-                end = {"moment": LEARNT, "observed_frames": begun, "memory_bytes": result.memory_bytes[k]}
+                end = {"moment": LEARNT, "agent_steps": begun, "memory_bytes": result.memory_bytes[k]}
                 yield from _games(result, fraction, task, games.tolist(), **stage, **end)
 
 
@@ -77,9 +77,9 @@ def _reference_rows(results: Sequence[RunResult], fraction: float) -> Iterator[R
     seen = set()
     for result in results:
         for j, task in enumerate(result.tasks):
-            trained = result.settings.short_term.observed_frames
-            single = {"condition": "single", "stage": 1, "after_task": task, "observed_frames": trained}
-            random = {"condition": "random", "stage": 0, "after_task": "", "observed_frames": 0}
+            trained = result.settings.short_term.agent_steps
+            single = {"condition": "single", "stage": 1, "after_task": task, "agent_steps": trained}
+            random = {"condition": "random", "stage": 0, "after_task": "", "agent_steps": 0}
             sources = ((single, result.stages["singles"][j], result.single[j]),)
             for values, digest, games in (*sources, (random, result.stages["random"], result.random[j])):
                 if (digest, task) not in seen and not np.isnan(games).any():

@@ -5,16 +5,16 @@ from __future__ import annotations
 from reaper.plugins import Registry
 from reaper.retention.base import Recall, Remembered, Retention
 from reaper.retention.ewc import EWC, OnlineEWC
-from reaper.retention.none import Nothing
+from reaper.retention.none import NoRetention
 from reaper.retention.pseudo_rehearsal import PseudoRehearsal, UntrainedDreams
 from reaper.retention.rehearsal import CompressedRehearsal, Rehearsal
 
 RETENTIONS: Registry[type[Retention]] = Registry("retention method", "reaper.retentions")
-RETENTIONS["nothing"] = Nothing
+RETENTIONS["none"] = NoRetention
 RETENTIONS["rehearsal"] = Rehearsal
 RETENTIONS["compressed rehearsal"] = CompressedRehearsal
 RETENTIONS["pseudo-rehearsal"] = PseudoRehearsal
-RETENTIONS["untrained dreams"] = UntrainedDreams
+RETENTIONS["untrained generator"] = UntrainedDreams
 RETENTIONS["ewc"] = EWC
 RETENTIONS["online-ewc"] = OnlineEWC
 
@@ -28,7 +28,7 @@ __all__ = [
     "EWC",
     "RETENTIONS",
     "CompressedRehearsal",
-    "Nothing",
+    "NoRetention",
     "OnlineEWC",
     "PseudoRehearsal",
     "Recall",

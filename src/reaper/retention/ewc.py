@@ -44,20 +44,20 @@ class FisherSum:
 
     def __init__(self, context: Context, agent: QNetwork, states: StateSource) -> None:
         self.context, self.agent, self.states = context, agent, states
-        self.randomness, self.done = context.stream("fisher"), 0
+        self.rng, self.done = context.rng("fisher"), 0
         self.total: Weights = {name: torch.zeros_like(p) for name, p in agent.named_parameters()}
 
     def run(self) -> Weights:
         context, batches = self.context, self.context.settings.ewc.fisher_batches
-        context.keeper.keep("fisher", self)
+        context.checkpointer.keep("fisher", self)
         context.progress.begin("Fisher matrix", batches, "batches", done=self.done)
         while self.done < batches:
-            drawn = self.states.sample_states(context.settings.play.batch_size, self.randomness)
+            drawn = self.states.sample_states(context.settings.training.batch_size, self.rng)
             for name, value in self.of(drawn).items():
                 self.total[name] = self.total[name] + value.detach() / batches
             self.done += 1
             context.progress.advance(1)
-            context.keeper.reached(1)
+            context.checkpointer.reached(1)
         return {name: value.detach().cpu() for name, value in self.total.items()}
 
     def of(self, states: torch.Tensor) -> Weights:
@@ -69,17 +69,17 @@ class FisherSum:
             self.agent.folds = folds
 
     def state(self) -> State:
-        return {"done": self.done, "total": self.total, "randomness": self.randomness.state()}
+        return {"done": self.done, "total": self.total, "randomness": self.rng.state()}
 
     def restore(self, state: State) -> None:
         self.done = state["done"]
         self.total = {name: state["total"][name].to(value.device) for name, value in self.total.items()}
-        self.randomness.restore(state["randomness"])
+        self.rng.restore(state["randomness"])
 
 
 def _network_bytes(settings: Settings, actions: int) -> int:
-    frames = settings.frames
-    network = QNetwork(frames.size, frames.history, actions, settings.network.width)
+    frames = settings.observation
+    network = QNetwork(frames.frame_size, frames.frame_stack, actions, settings.network.width)
     return sum(tensor_bytes(p) for p in network.parameters())
 
 
@@ -97,7 +97,7 @@ class EWC(Retention):
             (memory.part(f"fisher.{task}"), memory.part(f"anchor.{task}") if task < last else memory.agent)
             for task in range(len(memory.tasks))
         ]
-        return RecalledPenalties(context, context.settings.ewc.strength, pairs)
+        return RecalledPenalties(context, context.settings.ewc.ewc_lambda, pairs)
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
@@ -127,14 +127,14 @@ class OnlineEWC(Retention):
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
         pairs = [(memory.part("fisher"), memory.agent)]
-        return RecalledPenalties(context, context.settings.ewc.online_strength, pairs, oewc_loss)
+        return RecalledPenalties(context, context.settings.ewc.online_lambda, pairs, oewc_loss)
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
         fisher = min_max_normalise(FisherSum(context, agent, new_states).run())
         if memory:
-            fisher = oewc_fisher_update(memory.part("fisher"), fisher, context.settings.ewc.online_decay)
+            fisher = oewc_fisher_update(memory.part("fisher"), fisher, context.settings.ewc.online_gamma)
         return Remembered({f"fisher.{name}": value for name, value in fisher.items()})
 
     def lacks(self, context: Context, memory: LongTermMemory) -> str | None:

@@ -14,7 +14,7 @@ from reaper.retention.base import Recall, Remembered, Retention
 
 
 @dataclass(frozen=True)
-class Nothing(Retention):
+class NoRetention(Retention):
     """Keeps nothing but the agent."""
 
     needs_states = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from reaper.config.settings import Settings
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.generators.gan.generator import Generator
 from reaper.generators.gan.training import train_generator
 from reaper.learning.knowledge import Knowledge
@@ -32,7 +32,7 @@ class PseudoRehearsal(Retention):
     ) -> Remembered:
         pseudo_items = dream(context, memory) if memory else None
         generator, curve = train_generator(context, new_states, pseudo_items, len(memory.tasks) + 1 if memory else 1)
-        return self._keep(kept_weights(generator), curve)
+        return self._keep(state_tensors(generator), curve)
 
     def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
         if not memory.part("generator"):
@@ -47,15 +47,17 @@ class PseudoRehearsal(Retention):
         return Remembered({f"generator.{name}": tensor for name, tensor in generator.items()}, curve)
 
     def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
-        frames = settings.frames
-        generator = Generator(frames.size, frames.history, settings.generator.latents, settings.generator.width)
-        return sum(tensor_bytes(t) for t in kept_weights(generator).values())
+        frames = settings.observation
+        generator = Generator(
+            frames.frame_size, frames.frame_stack, settings.generator.latent_size, settings.generator.width
+        )
+        return sum(tensor_bytes(t) for t in state_tensors(generator).values())
 
 
 def dream(context: Context, memory: LongTermMemory) -> Items:
     """The temporary array of pseudo-items that a stage draws from."""
     generator = context.generator(memory.part("generator"))
-    return Items(generator.dream(context.settings.generator.pseudo_items, context.stream("dreams")))
+    return Items(generator.dream(context.settings.generator.pseudo_items, context.rng("dreams")))
 
 
 @dataclass(frozen=True)
@@ -71,4 +73,4 @@ class UntrainedDreams(PseudoRehearsal):
         settings = context.settings
         untrained = replace(context, settings=replace(settings, generator=replace(settings.generator, steps=0)))
         generator, _ = train_generator(untrained, new_states, None, 1)
-        return self._keep(kept_weights(generator), [])
+        return self._keep(state_tensors(generator), [])

@@ -28,10 +28,10 @@ class RecalledItems(Recall):
     def __init__(self, context: Context, items: Items, knowledge: Knowledge, tasks_before: int) -> None:
         self.items, self.knowledge = items, knowledge
         self.alpha: float = context.settings.long_term.alpha_for(tasks_before + 1)
-        self.randomness = context.stream("retained batches")
+        self.rng = context.rng("retained batches")
 
     def draw(self, count: int) -> tuple[torch.Tensor, ...]:
-        return self.items.sample(count, self.randomness)
+        return self.items.sample(count, self.rng)
 
     def combine(self, new_task, weights, answers=None, *known) -> torch.Tensor:  # noqa: ANN001
         assert answers is not None
@@ -42,14 +42,14 @@ class RecalledItems(Recall):
         self.items = Items(torch.empty(0))
 
     def state(self) -> State:
-        return self.randomness.state()
+        return self.rng.state()
 
     def restore(self, state: State) -> None:
-        self.randomness.restore(state)
+        self.rng.restore(state)
 
 
 def item_bytes(settings: Settings) -> int:
-    return settings.frames.history * settings.frames.size**2
+    return settings.observation.frame_stack * settings.observation.frame_size**2
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Rehearsal(Retention):
     limited: bool = False
 
     def capacity(self, settings: Settings) -> int:
-        return settings.rehearsal.limited_items if self.limited else settings.rehearsal.items
+        return settings.rehearsal.limited_capacity if self.limited else settings.rehearsal.capacity
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
         items = Items.on(context.device, torch.cat(self.stored(context, memory))).answered_by(previous)
@@ -72,17 +72,17 @@ class Rehearsal(Retention):
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        randomness = context.stream("rehearsal store")
+        rng = context.rng("rehearsal store")
         earlier = self.stored(context, memory) if memory else []
         share = self.capacity(context.settings) // (len(earlier) + 1)
         on_cpu = torch.Generator().manual_seed(context.derive_seed("thinning"))
         thinned = [Items(states).distinct_states(share, on_cpu) for states in earlier]
-        thinned.append(new_states.distinct_states(share, randomness).cpu())
+        thinned.append(new_states.distinct_states(share, rng).cpu())
         return Remembered({f"items.{task}": states for task, states in enumerate(thinned)})
 
     def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
-        frames = context.settings.frames
-        shape = (frames.history, frames.size, frames.size)
+        frames = context.settings.observation
+        shape = (frames.frame_stack, frames.frame_size, frames.frame_size)
         stored = [memory.retained.get(f"items.{task}") for task in range(len(memory.tasks))]
         whole = all(s is not None and s.dtype == torch.uint8 and len(s) and s.shape[1:] == shape for s in stored)
         return None if whole else "stored items of every task"
@@ -98,8 +98,8 @@ class CompressedRehearsal(Rehearsal):
     limited: bool = True
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
-        frames = context.settings.frames
-        shape = (frames.history, frames.size, frames.size)
+        frames = context.settings.observation
+        shape = (frames.frame_stack, frames.frame_size, frames.frame_size)
         return [decompress(packed, shape) for packed in self._packed(memory)]
 
     def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
@@ -121,7 +121,7 @@ class CompressedRehearsal(Rehearsal):
         share = self.kept_bytes(context.settings, 0, 0) // (len(earlier) + 1)
         order = torch.Generator().manual_seed(context.derive_seed("thinning"))
         # Every item may be as short as a few dozen bytes, but there are never more than the full rehearsal store's.
-        new = new_states.distinct_states(context.settings.rehearsal.items, context.stream("rehearsal store"))
+        new = new_states.distinct_states(context.settings.rehearsal.capacity, context.rng("rehearsal store"))
         retained: dict[str, torch.Tensor] = {}
         for task, packed in enumerate([*earlier, None]):
             if packed is None:

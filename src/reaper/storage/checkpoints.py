@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import torch
 
 from reaper.errors import DamagedArtefact, Diverged, ReaperError, Stopped, UserError
-from reaper.randomness import Stream
+from reaper.randomness import RNG
 from reaper.storage.files import Folder, storing, write_folder
 
 State = dict[str, Any]  # nested; at the leaves tensors, numbers, strings, None and lists of those
@@ -45,11 +45,11 @@ class Parts(dict[str, Resumable]):
         for name, part in self.items():
             part.restore(state[name])
 
-    def streams(self) -> Iterator[Stream]:
+    def streams(self) -> Iterator[RNG]:
         """The random streams among the parts, and those that a part draws from."""
         for part in self.values():
             found = getattr(part, "randomness", part)
-            if isinstance(found, Stream):
+            if isinstance(found, RNG):
                 yield found
             elif isinstance(part, Parts):
                 yield from part.streams()
@@ -95,7 +95,7 @@ def unflatten(leaves: Mapping[str, Any]) -> State:
 
 @dataclass(frozen=True)
 class Interval:
-    """How often to save: after so many seconds, or after so much work (observed frames; steps of a generator)."""
+    """How often to save: after so many seconds, or after so much work (agent steps; steps of a generator)."""
 
     seconds: float | None = 600.0
     work: int | None = None
@@ -115,7 +115,7 @@ class Interval:
         return f"{self.work}" if self.seconds is None else f"{self.seconds:g}s"
 
 
-class Shelf:
+class CheckpointDir:
     """The checkpoints of one stage on disk: numbered folders, of which the two newest are kept."""
 
     def __init__(self, folder: Path, digest: str) -> None:
@@ -166,12 +166,12 @@ class Shelf:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-class Keeper:
+class Checkpointer:
     """Saves and brings back the parts of one running stage. Without a shelf it only listens for stops."""
 
     def __init__(
         self,
-        shelf: Shelf | None = None,
+        shelf: CheckpointDir | None = None,
         every: Interval | None = None,
         stop: Callable[[], bool] = lambda: False,
         remark: Callable[[str], None] = lambda text: None,

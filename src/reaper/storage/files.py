@@ -55,26 +55,26 @@ def read_json(path: Path) -> Any:
         raise DamagedArtefact(path, "cannot be read as JSON") from None
 
 
-def sealed(value: Mapping[str, Any]) -> bytes:
+def checksummed(value: Mapping[str, Any]) -> bytes:
     """A JSON object that carries its own checksum, in its only spelling."""
     seal = hashlib.sha256(canonical(value).encode()).hexdigest()
     return (json.dumps({**value, "seal": seal}, indent=1, sort_keys=True) + "\n").encode()
 
 
-def unsealed(data: bytes) -> dict[str, Any] | None:
+def verify_checksum_of(data: bytes) -> dict[str, Any] | None:
     """The object without its seal; None for anything but exactly what was written."""
     try:
         value = json.loads(data)
-        if isinstance(value, dict) and value.pop("seal", None) and data == sealed(value):
+        if isinstance(value, dict) and value.pop("seal", None) and data == checksummed(value):
             return value
     except (ValueError, RecursionError):
         return None
     return None
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
+def read_checksummed(path: Path) -> dict[str, Any]:
     try:
-        value = unsealed(path.read_bytes())
+        value = verify_checksum_of(path.read_bytes())
     except OSError as error:
         raise DamagedArtefact(path, f"cannot be read ({error.strerror})") from None
     if value is None:
@@ -82,8 +82,8 @@ def read_sealed(path: Path) -> dict[str, Any]:
     return value
 
 
-def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
-    write_whole(path, sealed(value))
+def write_checksummed(path: Path, value: Mapping[str, Any]) -> None:
+    atomic_write(path, checksummed(value))
 
 
 # -- writing
@@ -110,7 +110,7 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def atomic_write(path: Path, data: bytes) -> None:
     """Whole and on the disk, or not there."""
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def appearing(folder: Path) -> Iterator[Path]:
+def atomic_dir(folder: Path) -> Iterator[Path]:
     """A folder whose files appear together: filled under another name, synced, then renamed."""
     building = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     with storing(folder):
@@ -153,14 +153,14 @@ def write_folder(
     made: Mapping[str, Any],
 ) -> None:
     """Results and the manifest that they are checked against."""
-    with appearing(folder) as building:
+    with atomic_dir(folder) as building:
         for name, group in tensors.items():
             save_file({k: t.contiguous() for k, t in group.items()}, building / f"{name}.safetensors")
         for name, document in documents.items():
             (building / f"{name}.json").write_text(canonical(document))
         files = {p.name: {"sha256": sha256(p), "bytes": p.stat().st_size} for p in sorted(building.iterdir())}
-        (building / UNCHECKED).write_bytes(sealed(made))
-        (building / MANIFEST).write_bytes(sealed({**about, "files": files}))
+        (building / UNCHECKED).write_bytes(checksummed(made))
+        (building / MANIFEST).write_bytes(checksummed({**about, "files": files}))
 
 
 class Folder:
@@ -168,7 +168,7 @@ class Folder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.manifest: dict[str, Any] = read_sealed(folder / MANIFEST)
+        self.manifest: dict[str, Any] = read_checksummed(folder / MANIFEST)
         self.files: dict[str, dict[str, Any]] = self.manifest.get("files", {})
         self.left_out: dict[str, dict[str, Any]] = self.manifest.get("left_out", {})  # on the way (thinning.py)
         listed = (self.files, self.left_out)
@@ -202,7 +202,7 @@ class Folder:
         return read_json(self.checked(f"{name}.json"))
 
     def made(self) -> dict[str, Any]:
-        return read_sealed(self.folder / UNCHECKED)
+        return read_checksummed(self.folder / UNCHECKED)
 
     def check(self) -> None:
         self.made()

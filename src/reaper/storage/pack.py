@@ -11,7 +11,7 @@ from typing import Any
 
 from reaper.agent import choose_memory, open_agent
 from reaper.errors import DamagedArtefact, UserError
-from reaper.storage.checkpoints import Shelf
+from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.files import MANIFEST, UNCHECKED, Folder, storing, sync
 from reaper.storage.memory import PortableMemory, write_portable
 from reaper.storage.pack_file import Pack, PackWriter, new_pack
@@ -52,7 +52,7 @@ def _whole_stage(path: Path, digest: str) -> Artefact:
 
 
 def _add_checkpoints(pack: PackWriter, store: Store, digest: str) -> int:
-    shelf = Shelf(store.unfinished(digest), digest)
+    shelf = CheckpointDir(store.unfinished(digest), digest)
 
     def is_kept(number: int) -> bool:
         return number in shelf.numbers()[-2:] and not store.has(digest)
@@ -150,7 +150,7 @@ def _check_run(folder: Path) -> None:
     for digest in store.stages():
         _check_folder(store.stage(digest))
     for digest in store.unfinished_stages():
-        shelf = Shelf(store.unfinished(digest), digest)
+        shelf = CheckpointDir(store.unfinished(digest), digest)
         for number in shelf.numbers():
             _check_folder(shelf.opened(number))
 

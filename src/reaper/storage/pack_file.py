@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from reaper.errors import DamagedArtefact, UserError
-from reaper.storage.files import sealed, storing, sync, unsealed
+from reaper.storage.files import checksummed, storing, sync, verify_checksum_of
 
 INDEX = "reaper-pack.json"
 PACK_FORMAT = 1
@@ -72,7 +72,7 @@ class PackWriter:
 
     def finish(self) -> None:
         index = {"format": PACK_FORMAT, "kind": self._kind, "files": self.files}
-        self._zipped.writestr(_described(INDEX), sealed(index))
+        self._zipped.writestr(_described(INDEX), checksummed(index))
 
 
 def _described(name: str) -> zipfile.ZipInfo:
@@ -162,7 +162,7 @@ class Pack:
             raise self.refused("it has no index")
         if entries[INDEX].file_size > LARGEST_INDEX:
             raise self.refused("its index is too large")
-        index = unsealed(b"".join(self._chunks(INDEX, entries[INDEX].file_size)))
+        index = verify_checksum_of(b"".join(self._chunks(INDEX, entries[INDEX].file_size)))
         if index is None:
             raise self.refused("its index is not as it was written")
         if index.get("format") != PACK_FORMAT:

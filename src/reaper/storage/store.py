@@ -29,7 +29,16 @@ from typing import Any
 import torch
 
 from reaper.errors import DamagedArtefact, StorageFailed, UserError
-from reaper.storage.files import Folder, Lock, canonical, read_json, read_sealed, storing, write_folder, write_sealed
+from reaper.storage.files import (
+    Folder,
+    Lock,
+    canonical,
+    read_checksummed,
+    read_json,
+    storing,
+    write_checksummed,
+    write_folder,
+)
 
 FORMAT = 2
 DIGEST = re.compile(r"[0-9a-f]{20}")
@@ -101,7 +110,7 @@ class Store:
             hint = "wait for it or choose another --out" + ("" if shared else "; --share lets several work on one")
             raise UserError(f"another run is writing to {folder}; {hint}")
         if not (store.folder / "reaper.json").exists():
-            write_sealed(store.folder / "reaper.json", {"format": FORMAT, **common})
+            write_checksummed(store.folder / "reaper.json", {"format": FORMAT, **common})
         store.compare(common)
         store.make_rooms()
         if not shared:
@@ -134,7 +143,7 @@ class Store:
                 f"{self.folder} was made by an incompatible version (format {found}, this one writes {FORMAT}); choose "
                 "another --out"
             )
-        return read_sealed(path)
+        return read_checksummed(path)
 
     @property
     def common(self) -> dict[str, Any]:
@@ -207,7 +216,7 @@ class Store:
         return sorted(path.stem for path in (self.folder / part).glob("[!.]*.json"))
 
     def write_run(self, name: str, record: Mapping[str, Any]) -> None:
-        write_sealed(self.folder / "runs" / f"{name}.json", {"format": FORMAT, **record})
+        write_checksummed(self.folder / "runs" / f"{name}.json", {"format": FORMAT, **record})
 
     def run_names(self) -> list[str]:
         return self.record_names("runs")
@@ -219,7 +228,7 @@ class Store:
         return [self.run(name) for name in self.run_names()]
 
     def write_experiment(self, name: str, record: Mapping[str, Any]) -> None:
-        write_sealed(self.folder / "experiments" / f"{name}.json", {"format": FORMAT, **record})
+        write_checksummed(self.folder / "experiments" / f"{name}.json", {"format": FORMAT, **record})
 
     def experiment(self, name: str) -> dict[str, Any]:
         return self._record("experiments", name, _is_experiment_of)
@@ -229,7 +238,7 @@ class Store:
 
     def _record(self, part: str, name: str, is_of: Callable[[str, Mapping[str, Any]], bool]) -> dict[str, Any]:
         path = self.folder / part / f"{name}.json"
-        record = read_sealed(path)
+        record = read_checksummed(path)
         if not is_of(name, record):
             raise DamagedArtefact(path, f"is not the record of the {part[:-1]} that it is named after")
         return record

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from io import BytesIO
 from pathlib import Path
 
-from reaper.storage.files import MANIFEST, UNCHECKED, sealed
+from reaper.storage.files import MANIFEST, UNCHECKED, checksummed
 from reaper.storage.pack_file import PackWriter, new_pack
 from reaper.storage.store import Store
 
@@ -36,7 +36,7 @@ def _add_stage(pack: PackWriter, store: Store, digest: str, names: Collection[st
     left_out = {name: entry for name, entry in artefact.listed.items() if name not in kept}
     manifest = {key: value for key, value in artefact.manifest.items() if key != "left_out"}
     manifest |= {"files": kept, **({"left_out": left_out} if left_out else {})}
-    pack.add(f"{folder}/{MANIFEST}", BytesIO(sealed(manifest)))
+    pack.add(f"{folder}/{MANIFEST}", BytesIO(checksummed(manifest)))
     for name in (UNCHECKED, *kept):
         with (artefact.folder / name).open("rb") as source:
             pack.add(f"{folder}/{name}", source)

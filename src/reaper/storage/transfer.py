@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from reaper.errors import DamagedArtefact
-from reaper.storage.checkpoints import Shelf
-from reaper.storage.files import MANIFEST, UNCHECKED, Folder, appearing, storing
+from reaper.storage.checkpoints import CheckpointDir
+from reaper.storage.files import MANIFEST, UNCHECKED, Folder, atomic_dir, storing
 from reaper.storage.store import Artefact, Store
 
 Parcel = dict[str, np.ndarray]  # file name -> its bytes; arrays, because those are passed on without copies
@@ -35,7 +35,7 @@ def unpack(parcel: Mapping[str, np.ndarray], folder: Path, digest: str, kind: Ca
     for name in parcel:
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise DamagedArtefact(folder, f"was sent a file named {name!r}, which is refused")
-    with appearing(folder) as building:
+    with atomic_dir(folder) as building:
         for name, data in parcel.items():
             data.tofile(building / name)
         saved = kind(building)
@@ -65,7 +65,7 @@ def _is_whole(folder: Path) -> bool:
 
 def pack_checkpoint(store: Store, digest: str) -> Numbered:
     """The newest whole checkpoint of a stage."""
-    shelf = Shelf(store.unfinished(digest), digest)
+    shelf = CheckpointDir(store.unfinished(digest), digest)
     for number in reversed(shelf.numbers()):
         try:
             return number, pack(shelf.folder / str(number))
@@ -78,5 +78,5 @@ def unpack_checkpoint(numbered: Numbered, store: Store, digest: str) -> None:
     """A checkpoint, unless the store has it or a newer one."""
     number, parcel = numbered
     folder = store.unfinished(digest)
-    if number > max(Shelf(folder, digest).numbers(), default=0):
+    if number > max(CheckpointDir(folder, digest).numbers(), default=0):
         unpack(parcel, folder / f"{number:d}", digest, Folder)

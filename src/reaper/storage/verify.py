@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from reaper.errors import DamagedArtefact, ReaperError, UserError
-from reaper.storage.checkpoints import Shelf
+from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.files import Lock, storing, sync
 from reaper.storage.store import STAGE_LISTS, Store, known_tasks
-from reaper.study.conditions import TEACHINGS
+from reaper.study.conditions import OBJECTIVES
 
 TITLES = {  # conditions of one seed share their teachers
     "teachers": "teacher of {task} (seed {seed})",
@@ -154,7 +154,7 @@ class Verifier:
 
     def _checkpoints(self) -> Iterator[Problem]:
         for digest in self.store.unfinished_stages():
-            shelf = Shelf(self.store.unfinished(digest), digest)
+            shelf = CheckpointDir(self.store.unfinished(digest), digest)
             if self.store.has(digest):
                 yield _leftover(shelf.folder, "its stage is finished")
                 continue
@@ -176,7 +176,7 @@ class Verifier:
                 yield _leftover(path, "a process was killed while it wrote it")
 
 
-def _checkpoint_damage(shelf: Shelf, number: int) -> ReaperError | None:
+def _checkpoint_damage(shelf: CheckpointDir, number: int) -> ReaperError | None:
     try:
         shelf.opened(number).check()
     except ReaperError as error:
@@ -194,7 +194,7 @@ def _said(error: ReaperError) -> str:
 
 def _origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
     """Every stage of a run with its parents: what its own manifest, if it could still be read, would say."""
-    teaching = TEACHINGS.get(record["condition"].get("teaching", ""))
+    objective = OBJECTIVES.get(record["condition"].get("objective", ""))
     command = _command(record, out)
 
     def at(role: str, place: int) -> list[str]:
@@ -209,7 +209,7 @@ def _origins(record: dict[str, Any], out: Path) -> Iterator[tuple[str, Origin]]:
         for place, digest in enumerate(record[role]):
             if place < known:
                 continue
-            taught = teaching is None or teaching.needs_teacher or place == 0
+            taught = objective is None or objective.needs_teacher or place == 0
             parents = {
                 "teachers": [],
                 "generators": at("teachers", place),

@@ -9,7 +9,7 @@ from typing import Any
 from reaper.config import presets as scales
 from reaper.config.settings import Settings
 from reaper.study.conditions import Condition
-from reaper.study.continue_from import Inheritance
+from reaper.study.continue_from import InitialMemory
 from reaper.study.stages import Stage, consolidation_stage, evaluation_stage, generator_stage, short_term_stage
 from reaper.tasks.sequence import Sequence
 
@@ -29,7 +29,7 @@ class Chain:
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
     command: str = ""  # what to type to get this run again
-    inherited: Inheritance | None = None  # what the chain goes on from; lists begin with what that knows
+    inherited: InitialMemory | None = None  # what the chain goes on from; lists begin with what that knows
 
     @property
     def stages(self) -> list[Stage]:
@@ -56,7 +56,7 @@ class Chain:
             "sequence": self.sequence.name,
             "tasks": list(self.sequence.names),
             "titles": [task.title for task in self.sequence.tasks],
-            "actions": self.sequence.actions,
+            "num_actions": self.sequence.num_actions,
             "seed": self.seed,
             "command": self.command,
             "settings": scales.as_dict(self.settings),
@@ -71,7 +71,7 @@ class Chain:
 
 
 def build_chain(
-    condition: Condition, sequence: Sequence, seed: int, base: Settings, inherited: Inheritance | None = None
+    condition: Condition, sequence: Sequence, seed: int, base: Settings, inherited: InitialMemory | None = None
 ) -> Chain:
     """The stages of a condition, from its axes alone, and from the memory that it goes on from, if any."""
     variant = scales.VARIANTS[condition.variant](base)
@@ -83,25 +83,25 @@ def build_chain(
     if inherited:
         inherited.check(condition, settings, sequence)
         sequence = inherited.before(sequence)
-    chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.actions
+    chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.num_actions
     chain.inherited, chain.memories = inherited, inherited.memories() if inherited else []
-    teaching, described = condition.teaches, condition.describe()
-    axes = {axis: described[axis] for axis in ("teaching", "retention", "knowledge")}
+    objective, described = condition.teaches, condition.describe()
+    axes = {axis: described[axis] for axis in ("objective", "retention", "knowledge")}
     owners = [
         condition.base or condition.name,
         *[condition.name] * (len(names) - 1),
     ]  # a sweep's first stages are shared
     chain.teachers = [short_term_stage(settings, name, actions, seed) for name in names]
-    if teaching.needs_generator:
+    if objective.needs_generator:
         chain.generators = [
             generator_stage(settings, name, actions, seed, teacher)
             for name, teacher in zip(names, chain.teachers, strict=True)
         ]
-    for i in range(len(chain.memories), len(names) if teaching.consolidates else 0):
+    for i in range(len(chain.memories), len(names) if objective.consolidates else 0):
         parents = {
             "memory": chain.memories[-1] if i else None,
-            "teacher": chain.teachers[i] if teaching.needs_teacher or i == 0 else None,
-            "generator": chain.generators[i] if teaching.needs_generator else None,
+            "teacher": chain.teachers[i] if objective.needs_teacher or i == 0 else None,
+            "generator": chain.generators[i] if objective.needs_generator else None,
         }
         title = f"{owners[i]}: consolidate {names[i]}"
         own = settings if i else first

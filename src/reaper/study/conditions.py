@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reaper.learning.knowledge import Knowledge, Policy, QValues, StandardisedQValues
-from reaper.learning.objectives import Alone, Distil, DistilDreams, Reinforce, Teaching
+from reaper.learning.objectives import Distillation, GeneratedDistillation, Objective, QLearningObjective, SingleTask
 from reaper.plugins import Registry
 from reaper.retention import (
     EWC,
     RETENTIONS,
     CompressedRehearsal,
-    Nothing,
+    NoRetention,
     OnlineEWC,
     PseudoRehearsal,
     Rehearsal,
@@ -21,11 +21,11 @@ from reaper.retention import (
     UntrainedDreams,
 )
 
-TEACHINGS: dict[str, type[Teaching]] = {
-    "distil": Distil,
-    "distil dreams": DistilDreams,
-    "reinforce": Reinforce,
-    "alone": Alone,
+OBJECTIVES: dict[str, type[Objective]] = {
+    "distillation": Distillation,
+    "generated distillation": GeneratedDistillation,
+    "q-learning": QLearningObjective,
+    "single-task": SingleTask,
 }
 KNOWLEDGE: dict[str, type[Knowledge]] = {
     "Q-values": QValues,
@@ -39,7 +39,7 @@ class Condition:
     """How a sequence of tasks is learnt."""
 
     name: str
-    teaching: str
+    objective: str
     retention: Retention
     knowledge: str = "Q-values"
     variant: str = "main"  # of the scale: main, extended, short
@@ -49,17 +49,17 @@ class Condition:
     base: str = ""  # of which condition this is one point of a sweep; such a point is in no table of conditions
 
     @property
-    def teaches(self) -> Teaching:
-        return TEACHINGS[self.teaching]()
+    def teaches(self) -> Objective:
+        return OBJECTIVES[self.objective]()
 
     def describe(self) -> dict[str, Any]:
         """The axes as plain values, as `reaper conditions --json` prints them."""
         return {
             "name": self.name,
-            "teaching": self.teaching,
+            "objective": self.objective,
             "retention": RETENTIONS.describe(self.retention),
             "knowledge": self.knowledge,
-            "scale": self.variant,
+            "preset_variant": self.variant,
             "reverse": self.reverse,
             "overrides": dict(self.overrides),
             "about": self.about,
@@ -81,34 +81,40 @@ def register_condition(condition: Condition) -> None:
     CONDITIONS[condition.name] = condition
 
 
-def _row(name: str, teaching: str, retention: Retention, about: str, **axes: Any) -> None:
-    register_condition(Condition(name, teaching, retention, about=about, **axes))
+def _row(name: str, objective: str, retention: Retention, about: str, **axes: Any) -> None:
+    register_condition(Condition(name, objective, retention, about=about, **axes))
 
 
-_row("no-reh", "distil", Nothing(), "no retention: the lower baseline")
-_row("reh", "distil", Rehearsal(), "real items of earlier tasks: the upper baseline")
-_row("RePR", "distil", PseudoRehearsal(), "items dreamt up by a generator")
-_row("ewc", "distil", EWC(), "a weight penalty for each earlier task")
-_row("online-ewc", "distil", OnlineEWC(), "one running weight penalty")
-_row("PR", "reinforce", PseudoRehearsal(), "pseudo-rehearsal without a second memory")
-_row("DGDMN", "distil dreams", PseudoRehearsal(), "the new task, too, is taught from a generator")
-_row("reh-limit", "distil", Rehearsal(limited=True), "as many raw items as fit in the generator's bytes")
-_row("reh-limit-comp", "distil", CompressedRehearsal(), "as many compressed items as fit in the generator's bytes")
+_row("no-reh", "distillation", NoRetention(), "no retention: the lower baseline")
+_row("reh", "distillation", Rehearsal(), "real items of earlier tasks: the upper baseline")
+_row("RePR", "distillation", PseudoRehearsal(), "items dreamt up by a generator")
+_row("ewc", "distillation", EWC(), "a weight penalty for each earlier task")
+_row("online-ewc", "distillation", OnlineEWC(), "one running weight penalty")
+_row("PR", "q-learning", PseudoRehearsal(), "pseudo-rehearsal without a second memory")
+_row("DGDMN", "generated distillation", PseudoRehearsal(), "the new task, too, is taught from a generator")
+_row("reh-limit", "distillation", Rehearsal(limited=True), "as many raw items as fit in the generator's bytes")
+_row(
+    "reh-limit-comp", "distillation", CompressedRehearsal(), "as many compressed items as fit in the generator's bytes"
+)
 
 # The nine rows of the paper's main table.
 MAIN = ("no-reh", "reh", "RePR", "ewc", "online-ewc", "PR", "DGDMN", "reh-limit", "reh-limit-comp")
 
 _EXTENDED = {"variant": "extended"}
-_row("reh-extend", "distil", Rehearsal(), "six games", knowledge="standardised Q-values", **_EXTENDED)
-_row("RePR-extend", "distil", PseudoRehearsal(), "six games", knowledge="standardised Q-values", **_EXTENDED)
-_row("reh-extend-policy", "distil", Rehearsal(), "six games, policy only", knowledge="policy", **_EXTENDED)
-_row("RePR-extend-policy", "distil", PseudoRehearsal(), "six games, policy only", knowledge="policy", **_EXTENDED)
+_row("reh-extend", "distillation", Rehearsal(), "six games", knowledge="standardised Q-values", **_EXTENDED)
+_row("RePR-extend", "distillation", PseudoRehearsal(), "six games", knowledge="standardised Q-values", **_EXTENDED)
+_row("reh-extend-policy", "distillation", Rehearsal(), "six games, policy only", knowledge="policy", **_EXTENDED)
+_row("RePR-extend-policy", "distillation", PseudoRehearsal(), "six games, policy only", knowledge="policy", **_EXTENDED)
 
 _SHORT = {"variant": "short", "knowledge": "policy"}
-_row("ewc-policy-short", "distil", EWC(), "policy only, a quarter of the long-term training", **_SHORT)
-_row("online-ewc-policy-short", "distil", OnlineEWC(), "policy only, a quarter of the long-term training", **_SHORT)
-_row("RePR-policy-short", "distil", PseudoRehearsal(), "policy only, a quarter of the long-term training", **_SHORT)
+_row("ewc-policy-short", "distillation", EWC(), "policy only, a quarter of the long-term training", **_SHORT)
+_row(
+    "online-ewc-policy-short", "distillation", OnlineEWC(), "policy only, a quarter of the long-term training", **_SHORT
+)
+_row(
+    "RePR-policy-short", "distillation", PseudoRehearsal(), "policy only, a quarter of the long-term training", **_SHORT
+)
 
-_row("RePR-rev", "distil", PseudoRehearsal(), "the tasks in reverse order", reverse=True)
-_row("single", "alone", Nothing(), "one DQN a task: the reference every score is divided by")
-_row("RePR-untrained", "distil", UntrainedDreams(), "a control: the generator is never trained")
+_row("RePR-rev", "distillation", PseudoRehearsal(), "the tasks in reverse order", reverse=True)
+_row("single", "single-task", NoRetention(), "one DQN a task: the reference every score is divided by")
+_row("RePR-untrained", "distillation", UntrainedDreams(), "a control: the generator is never trained")

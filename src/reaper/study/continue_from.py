@@ -39,7 +39,7 @@ def contents_of(memory: LongTermMemory) -> str:
 
 
 @dataclass(frozen=True)
-class Inheritance:
+class InitialMemory:
     """A memory from elsewhere, checked and ready to learn on from."""
 
     source: str  # as it was given
@@ -52,7 +52,7 @@ class Inheritance:
 
     @property
     def stage(self) -> Stage:
-        spec = {key: self.found.spec.get(key) for key in ("settings", "actions", "axes")}
+        spec = {key: self.found.spec.get(key) for key in ("settings", "num_actions", "axes")}
         spec |= {"format": FORMAT, "kind": INHERITED, "parents": {}, "tasks": list(self.tasks)}
         return Stage({**spec, "contents": self.contents}, f"long-term memory from {self.source}")
 
@@ -68,7 +68,7 @@ class Inheritance:
         """The known tasks and then the new ones."""
         known = tuple(find_task(name) for name in self.tasks)
         name = f"{sequence.name} after {self.found.sequence} ({self.contents[:6]})"
-        return Sequence(name, (*known, *sequence.tasks), self.found.spec["actions"])
+        return Sequence(name, (*known, *sequence.tasks), self.found.spec["num_actions"])
 
     def check(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
         """Refuses what cannot be gone on with."""
@@ -77,8 +77,11 @@ class Inheritance:
             why = "learns its tasks in reverse" if condition.reverse else "has no long-term memory"
             raise UserError(f"{condition.name} {why}, so it cannot go on from {source}")
         theirs = from_dict({**as_dict(Settings()), **self.found.spec["settings"]})
-        if theirs.frames != settings.frames:
-            seen = [f"{frames.history} frames of {frames.size} pixels" for frames in (theirs.frames, settings.frames)]
+        if theirs.observation != settings.observation:
+            seen = [
+                f"{frames.frame_stack} frames of {frames.frame_size} pixels"
+                for frames in (theirs.observation, settings.observation)
+            ]
             raise UserError(f"{source} sees {seen[0]} a side, and these tasks and settings have {seen[1]}")
         if theirs.network.width != settings.network.width:
             widths = f"{theirs.network.width}, and {condition.name} one of {settings.network.width}"
@@ -86,12 +89,12 @@ class Inheritance:
         knowledge = axes.get("knowledge") if isinstance(axes, dict) else None
         if knowledge != condition.knowledge:
             raise UserError(f"{source} keeps {str(knowledge)[:40]}, and {condition.name} {condition.knowledge}")
-        actions = self.found.spec["actions"]
+        actions = self.found.spec["num_actions"]
         for task in sequence.tasks:
             if task.name in self.tasks:
                 raise UserError(f"{task.name} is a task that {source} knows already; leave it out of --tasks")
-            if task.actions > actions:
-                raise UserError(f"{task.name} has {task.actions} actions, and {source} was made for {actions}")
+            if task.num_actions > actions:
+                raise UserError(f"{task.name} has {task.num_actions} actions, and {source} was made for {actions}")
         context = Context(settings, actions, 0, (INHERITED,))
         if lacking := condition.retention.lacks(context, self.found.memory):
             raise UserError(f"{condition.name} cannot go on from {source}: that holds no {lacking.removeprefix('a ')}")
@@ -113,7 +116,7 @@ class Inheritance:
         return {"from": self.source, "contents": self.contents, "tasks": len(self.tasks)}
 
 
-def inherit(source: str | Path, condition: str | None = None, seed: int | None = None) -> Inheritance:
+def open_initial_memory(source: str | Path, condition: str | None = None, seed: int | None = None) -> InitialMemory:
     """Opens a memory to go on from; where it is an output folder with several runs, `condition` and `seed` choose."""
     found = find_memory(source, {"condition": condition, "seed": seed})
     memory = found.memory
@@ -124,4 +127,4 @@ def inherit(source: str | Path, condition: str | None = None, seed: int | None =
     if len(set(memory.tasks)) < len(memory.tasks):
         raise UserError(f"{source} names a task twice")
     found = replace(found, spec={**found.spec, "settings": {**as_dict(Settings()), **found.spec["settings"]}})
-    return Inheritance(str(source), found, contents_of(memory))
+    return InitialMemory(str(source), found, contents_of(memory))

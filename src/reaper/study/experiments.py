@@ -15,7 +15,7 @@ from reaper.errors import UserError, unknown
 from reaper.paper.results import EWC_STRENGTHS, IMPORTANCE, MAIN_ALPHAS, ONLINE_DECAYS, ONLINE_STRENGTHS
 from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
-from reaper.study.plan import Ground, Plan, lay_ground
+from reaper.study.plan import Plan, StudyConfig, resolve
 from reaper.study.stages import Stage, evaluation_stage, fisher_stage, generator_stage, overlap_stage, student_stage
 from reaper.tasks.sequence import Sequence
 
@@ -64,9 +64,9 @@ def _alphas(condition: str, alphas: tuple[float, ...]) -> tuple[Condition, ...]:
 
 def _grids() -> tuple[Condition, ...]:
     """The two grids of the EWC appendix."""
-    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.strength": s}) for s in EWC_STRENGTHS]
+    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.ewc_lambda": s}) for s in EWC_STRENGTHS]
     online = [
-        CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"ewc.online-strength": s, "ewc.online-decay": d})
+        CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"ewc.online-lambda": s, "ewc.online-gamma": d})
         for s in ONLINE_STRENGTHS
         for d in ONLINE_DECAYS
     ]
@@ -79,7 +79,7 @@ def _grids() -> tuple[Condition, ...]:
 def students(chains: list[Chain]) -> list[Further]:
     """A student of each task and one of all of them, each from real and from dreamt items."""
     (chain,) = chains
-    settings, names, actions, seed = chain.settings, chain.sequence.names, chain.sequence.actions, chain.seed
+    settings, names, actions, seed = chain.settings, chain.sequence.names, chain.sequence.num_actions, chain.seed
     generators = [generator_stage(settings, n, actions, seed, t) for n, t in zip(names, chain.teachers, strict=True)]
     found = [Further(stage, "generator", {"tasks": [name]}) for name, stage in zip(names, generators, strict=True)]
     lessons: list[tuple[tuple[str, ...], Stage, list[Stage], Stage]] = [
@@ -88,8 +88,8 @@ def students(chains: list[Chain]) -> list[Further]:
     ]
     if len(names) > 1:
         lessons.append((names, chain.memories[-1], chain.teachers, chain.memories[-1]))
-    for tasks, teacher, players, dreamer in lessons:
-        for items, sources in (("real", players), ("dreamt", [dreamer])):
+    for tasks, teacher, actors, dreamer in lessons:
+        for items, sources in (("real", actors), ("dreamt", [dreamer])):
             student = student_stage(settings, tasks, actions, seed, items, teacher, sources)
             title = f"evaluate {student.title.removesuffix(f' (seed {seed})')}"
             test = evaluation_stage(title, settings, tasks, actions, seed, student)
@@ -106,13 +106,13 @@ def overlaps(chains: list[Chain]) -> list[Further]:
             chain.condition.name,
             chain.memories[-1],
             chain.sequence.names,
-            chain.sequence.actions,
+            chain.sequence.num_actions,
         )
         fishers = [
             fisher_stage(
-                f"{name}: weights that matter to {task}", chain.settings, task, actions, chain.seed, agent, player
+                f"{name}: weights that matter to {task}", chain.settings, task, actions, chain.seed, agent, actor
             )
-            for task, player in zip(tasks, chain.teachers, strict=True)
+            for task, actor in zip(tasks, chain.teachers, strict=True)
         ]
         found += [Further(stage, "fisher", {"condition": name}) for stage in fishers]
         overlap = overlap_stage(f"{name}: overlap of tasks", tasks, chain.seed, fishers)
@@ -181,33 +181,33 @@ def find_experiment(name: str) -> Experiment:
 
 
 def plan_experiment(name: str, tasks: str | None = None, **options: Any) -> Plan:
-    """Everything an experiment runs, checked; the options are those of `study.lay_ground`."""
+    """Everything an experiment runs, checked; the options are those of `study.resolve`."""
     experiment = find_experiment(name)
-    ground = lay_ground(tasks or experiment.tasks, **options)
-    count = len(ground.sequence.tasks)
+    config = resolve(tasks or experiment.tasks, **options)
+    count = len(config.sequence.tasks)
     if count < experiment.least_tasks:
         raise TooFewTasks(
-            f"experiment {name} needs {experiment.least_tasks} tasks or more; {ground.sequence.name} has {count}"
+            f"experiment {name} needs {experiment.least_tasks} tasks or more; {config.sequence.name} has {count}"
         )
-    two = Sequence(",".join(ground.sequence.names[:2]), ground.sequence.tasks[:2])
-    chains = [chain for row in experiment.conditions for chain in ground.chains(row)]
-    chains += [chain for row in experiment.on_two for chain in ground.chains(row, two if count > 2 else None)]
+    two = Sequence(",".join(config.sequence.names[:2]), config.sequence.tasks[:2])
+    chains = [chain for row in experiment.conditions for chain in config.chains(row)]
+    chains += [chain for row in experiment.on_two for chain in config.chains(row, two if count > 2 else None)]
     chains = list({chain.name: chain for chain in chains}.values())  # on two tasks, both groups are one
-    plan = Plan(chains, ground.common, ground.means, ground.sequence.notices)
-    for seed in ground.seeds:
-        _add_seed(plan, experiment, ground, seed)
+    plan = Plan(chains, config.common, config.resources, config.sequence.notices)
+    for seed in config.seeds:
+        _add_seed(plan, experiment, config, seed)
     return plan
 
 
-def _add_seed(plan: Plan, experiment: Experiment, ground: Ground, seed: int) -> None:
+def _add_seed(plan: Plan, experiment: Experiment, config: StudyConfig, seed: int) -> None:
     """The analysis of one seed, and the record from which a report knows it."""
     chains = [chain for chain in plan.chains if chain.seed == seed]
-    command = ground.command("experiment", experiment.name)
+    command = config.command("experiment", experiment.name)
     for chain in chains:
-        chain.command = command if chain.condition.base else ground.command("run", chain.condition.name)
+        chain.command = command if chain.condition.base else config.command("run", chain.condition.name)
     further = experiment.further(chains)
     plan.further += [row.stage for row in further]
-    sequence = ground.sequence
+    sequence = config.sequence
     plan.experiments.append(
         {
             "name": f"{experiment.name}--{sequence.file_name}--seed-{seed}",

@@ -17,7 +17,7 @@ from reaper import version
 from reaper.config import presets as scales
 from reaper.config.settings import Settings
 from reaper.engines import find_cluster, find_engine
-from reaper.engines.local import Listener, Means, default_workers
+from reaper.engines.local import Listener, Resources, default_workers
 from reaper.engines.signals import listening
 from reaper.errors import Stopped, UserError
 from reaper.monitoring.listeners import attending
@@ -26,7 +26,7 @@ from reaper.storage.checkpoints import Interval
 from reaper.storage.store import Store
 from reaper.study.chains import Chain, build_chain, unique_stages
 from reaper.study.conditions import CONDITIONS, Condition
-from reaper.study.continue_from import Inheritance, inherit
+from reaper.study.continue_from import InitialMemory, open_initial_memory
 from reaper.study.preflight import check_room
 from reaper.study.stages import Stage
 from reaper.tasks.sequence import Sequence, find_sequence
@@ -52,16 +52,16 @@ def find_settings(
 ) -> tuple[str, Settings]:
     """The scale's name and its settings with the fraction applied, then the overrides."""
     name = scale or sequence.scale
-    if name not in scales.SCALES:
+    if name not in scales.PRESETS:
         from reaper.errors import unknown
 
-        raise unknown("scale", name, scales.SCALES)
-    settings = scales.with_overrides(scales.at_fraction(scales.SCALES[name], fraction), overrides)
+        raise unknown("scale", name, scales.PRESETS)
+    settings = scales.with_overrides(scales.at_fraction(scales.PRESETS[name], fraction), overrides)
     scales.check(settings)
     for task in sequence.tasks:
-        if task.frame_size not in (None, settings.frames.size):
+        if task.frame_size not in (None, settings.observation.frame_size):
             raise UserError(
-                f"{task.name} has frames of {task.frame_size} pixels; scale {name!r} asks for {settings.frames.size}"
+                f"{task.name} has frames of {task.frame_size} pixels; scale {name!r} asks for {settings.observation.frame_size}"
             )
     return name, settings
 
@@ -72,7 +72,7 @@ class Plan:
 
     chains: list[Chain]
     common: dict[str, Any]
-    means: Means
+    resources: Resources
     notices: list[str]
     further: list[Stage] = field(default_factory=list)  # of an experiment's analyses, parents first
     experiments: list[dict[str, Any]] = field(default_factory=list)  # their records, one a seed
@@ -84,16 +84,16 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Ground:
+class StudyConfig:
     """What a study stands on, checked: everything but what is to be learnt."""
 
     sequence: Sequence
     seeds: tuple[int, ...]
     base: Settings
     common: dict[str, Any]
-    means: Means
+    resources: Resources
     words: list[str]  # of the command line, after what is to be learnt
-    inherited: Inheritance | None = None  # the memory that is to learn on
+    inherited: InitialMemory | None = None  # the memory that is to learn on
 
     def command(self, *what: str) -> str:
         """The command line that runs the same study."""
@@ -106,18 +106,18 @@ class Ground:
 
 
 def plan(conditions: Many[str], tasks: str = "arcade-3", seeds: Many[int] = (0,), *options: Any, **named: Any) -> Plan:
-    """A study of conditions by name; the options are those of `lay_ground`."""
+    """A study of conditions by name; the options are those of `resolve`."""
     rows = [CONDITIONS[name] for name in conditions]
     if not rows:
         raise UserError("name at least one condition; `reaper conditions` lists them")
-    ground = lay_ground(tasks, seeds, *options, **named)
-    chains = [chain for row in rows for chain in ground.chains(row)]
+    config = resolve(tasks, seeds, *options, **named)
+    chains = [chain for row in rows for chain in config.chains(row)]
     for chain in chains:
-        chain.command = ground.command("run", *conditions)
-    return Plan(chains, ground.common, ground.means, ground.sequence.notices)
+        chain.command = config.command("run", *conditions)
+    return Plan(chains, config.common, config.resources, config.sequence.notices)
 
 
-def lay_ground(
+def resolve(
     tasks: str = "arcade-3",
     seeds: Many[int] = (0,),
     fraction: float = 1.0,
@@ -133,7 +133,7 @@ def lay_ground(
     continue_from: str | Path | None = None,
     from_condition: str | None = None,
     from_seed: int | None = None,
-) -> Ground:
+) -> StudyConfig:
     """Checks everything that can be checked before any work is done or anything is written.
 
     With `engine="ray"`, `address` names the cluster (none: one is started here), `store` says whether all nodes see the
@@ -152,24 +152,24 @@ def lay_ground(
     scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
     inherited = _inherit(continue_from, from_condition, from_seed)
     origin = {"continue-from": continue_from, "from-condition": from_condition, "from-seed": from_seed}
-    small = base.frames.size < SMALL
+    small = base.observation.frame_size < SMALL
     workers = workers or default_workers(small)
     # Beside a GPU one thread is best: more would take the emulators' cores for nothing.
     single = small or find_device(device).startswith("cuda")
     threads = 1 if single else max(1, len(os.sched_getaffinity(0)) // workers)
     common = {"version": version.VERSION, "scale": scale_name, "fraction": fraction, "settings": scales.as_dict(base)}
     device = find_device(device, here=cluster is None)
-    means = Means(device, workers, threads, Interval.parse(checkpoint_every), cluster)
+    resources = Resources(device, workers, threads, Interval.parse(checkpoint_every), cluster)
     words = _words(tasks, seeds, fraction, scale, overrides or {}, origin)
-    return Ground(sequence, tuple(sorted(set(seeds))), base, common, means, words, inherited)
+    return StudyConfig(sequence, tuple(sorted(set(seeds))), base, common, resources, words, inherited)
 
 
-def _inherit(source: str | Path | None, condition: str | None, seed: int | None) -> Inheritance | None:
+def _inherit(source: str | Path | None, condition: str | None, seed: int | None) -> InitialMemory | None:
     if source is None:
         if condition is not None or seed is not None:
             raise UserError("--from-condition and --from-seed go with --continue-from")
         return None
-    return inherit(source, condition, seed)
+    return open_initial_memory(source, condition, seed)
 
 
 def _words(
@@ -190,7 +190,7 @@ def _words(
     return words
 
 
-def carry_out(
+def execute(
     plan: Plan,
     out: str | Path,
     listen: Listener,
@@ -204,11 +204,11 @@ def carry_out(
         from reaper.monitoring.wandb_sink import find_wandb
 
         find_wandb()  # said now if it is missing, before anything is written
-    cluster = plan.means.cluster
+    cluster = plan.resources.cluster
     if share and cluster and cluster.store == "fetch":
         raise UserError("with --store fetch the folder is this run's alone; leave out --share or use --store shared")
     run_stages = find_engine("ray" if cluster else "local")
-    check_room(plan.chains, Path(out), plan.means)
+    check_room(plan.chains, Path(out), plan.resources)
     store = Store.open_for(out, plan.common, share)
     with listening() as stop:
         try:
@@ -221,7 +221,7 @@ def carry_out(
                 store.write_experiment(record["name"], record)
             names = [chain.name for chain in plan.chains]
             with attending(store, names, listen, tensorboard, wandb, alone=not share) as tell:
-                run_stages(plan.stages, store, plan.means, stop, tell)
+                run_stages(plan.stages, store, plan.resources, stop, tell)
         except Stopped:
             name = signal.Signals(stop.signal).name if stop.signal else "a signal"
             raise Stopped(f"stopped by {name}; all is saved, and the same command goes on from here") from None

@@ -15,28 +15,30 @@ from reaper.retention.pseudo_rehearsal import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 
 if TYPE_CHECKING:
-    from reaper.engines.local import Means
+    from reaper.engines.local import Resources
     from reaper.study.chains import Chain
 
 GB = 10**9
 
 
 def agent_bytes(chain: Chain) -> int:
-    frames, width = chain.settings.frames, chain.settings.network.width
-    network = QNetwork(frames.size, frames.history, chain.sequence.actions, width)
+    frames, width = chain.settings.observation, chain.settings.network.width
+    network = QNetwork(frames.frame_size, frames.frame_stack, chain.sequence.num_actions, width)
     return sum(p.numel() * p.element_size() for p in network.parameters())
 
 
 def memory_bytes(chain: Chain, tasks: int) -> int:
     """The bytes of the long-term memory after so many tasks: the paper's memory column."""
-    return agent_bytes(chain) + chain.condition.retention.kept_bytes(chain.settings, chain.sequence.actions, tasks)
+    return agent_bytes(chain) + chain.condition.retention.kept_bytes(chain.settings, chain.sequence.num_actions, tasks)
 
 
 def working_bytes(chain: Chain) -> int:
     """The most that one stage holds at once: replay, recalled items and the long-term memory."""
     settings, tasks = chain.settings, len(chain.sequence.tasks)
-    replay = 2 * settings.play.replay_frames * (settings.frames.size**2 + 24)  # itself and its copy for a checkpoint
-    items = settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.actions)
+    replay = (
+        2 * settings.training.replay_capacity * (settings.observation.frame_size**2 + 24)
+    )  # itself and its copy for a checkpoint
+    items = settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.num_actions)
     return replay + 2 * items + 2 * memory_bytes(chain, tasks)
 
 
@@ -44,8 +46,8 @@ def checkpoint_bytes(chain: Chain) -> int:
     """About what one checkpoint takes: the replay, and weights and optimisers of the agent and of a GAN. What was
     recalled is not in it: it is made again."""
     settings = chain.settings
-    networks = agent_bytes(chain) + PseudoRehearsal().kept_bytes(settings, chain.sequence.actions, 1)
-    return settings.play.replay_frames * (settings.frames.size**2 + 24) + 4 * networks
+    networks = agent_bytes(chain) + PseudoRehearsal().kept_bytes(settings, chain.sequence.num_actions, 1)
+    return settings.training.replay_capacity * (settings.observation.frame_size**2 + 24) + 4 * networks
 
 
 def free_memory(device: str) -> int | None:
@@ -68,21 +70,21 @@ def _still_learns(chain: Chain, out: Path) -> bool:
     return any(not (out / "stages" / stage.digest).is_dir() for stage in chain.stages if stage.kind != "evaluate")
 
 
-def check_room(chains: Iterable[Chain], out: Path, means: Means, free: Any = None) -> None:
+def check_room(chains: Iterable[Chain], out: Path, resources: Resources, free: Any = None) -> None:
     """Refuses a study that would run out of memory or disk."""
     chains = [chain for chain in chains if _still_learns(chain, out)]
     if not chains:
         return
-    needed = max(working_bytes(chain) for chain in chains) * min(means.workers, len(chains) * 2)
-    if free is None and means.cluster is None:  # else the memory is that of other machines
-        free = free_memory(means.device)
+    needed = max(working_bytes(chain) for chain in chains) * min(resources.workers, len(chains) * 2)
+    if free is None and resources.cluster is None:  # else the memory is that of other machines
+        free = free_memory(resources.device)
     if free is not None and needed > free:
         raise UserError(
             f"this study needs about {needed / GB:.1f} GB of memory and {free / GB:.1f} GB are free; use fewer "
-            "--workers, a smaller --play.replay-frames, --generator.pseudo-items or --rehearsal.items"
+            "--workers, a smaller --training.replay-capacity, --generator.pseudo-items or --rehearsal.items"
         )
     disk = sum(memory_bytes(chain, task + 1) for chain in chains for task in range(len(chain.sequence.tasks)))
-    disk += 3 * means.workers * max(checkpoint_bytes(chain) for chain in chains)  # two kept, one being written
+    disk += 3 * resources.workers * max(checkpoint_bytes(chain) for chain in chains)  # two kept, one being written
     room = shutil.disk_usage(_existing(out)).free
     if disk > room:
         raise UserError(

@@ -15,7 +15,7 @@ from reaper.context import Context
 from reaper.learning.evaluation.evaluator import worth_a_process
 from reaper.learning.short_term import Teacher
 from reaper.progress import Progress
-from reaper.storage.checkpoints import Keeper
+from reaper.storage.checkpoints import Checkpointer
 from reaper.storage.store import Artefact, Store
 
 
@@ -35,21 +35,21 @@ class Work:
     store: Store
     device: torch.device
     progress: Progress
-    keeper: Keeper
+    checkpointer: Checkpointer
 
     def context(self, *names: str) -> Context:
         settings = settings_of(self.spec)
         names = (self.spec["kind"], *names)
         return Context(
             settings,
-            self.spec["actions"],
+            self.spec["num_actions"],
             self.spec["seed"],
             names,
             self.device,
             self.progress,
-            self.keeper,
+            self.checkpointer,
             compiles=worth_compiling(settings, self.device),
-            tests_beside=worth_a_process(settings, self.device),
+            concurrent_eval=worth_a_process(settings, self.device),
         )
 
     def parents(self) -> dict[str, Artefact]:

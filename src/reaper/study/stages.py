@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from reaper.compute.compilation import tiny_numbers_as_zero, use_quick_arithmetic
+from reaper.compute.compilation import flush_denormals, use_quick_arithmetic
 from reaper.config.presets import as_dict
 from reaper.config.settings import Settings
-from reaper.context import kept_weights
+from reaper.context import state_tensors
 from reaper.errors import Diverged
 from reaper.generators.gan.training import train_generator
 from reaper.learning.evaluation.episodes import evaluate
@@ -25,18 +25,18 @@ from reaper.learning.short_term import Gathering, ShortTerm
 from reaper.memory.long_term import LongTermMemory
 from reaper.progress import Progress
 from reaper.retention import RETENTIONS
-from reaper.storage.checkpoints import Interval, Keeper, Rows, Shelf
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval, Rows
 from reaper.storage.memory import read_memory
 from reaper.storage.store import FORMAT, Artefact, Store, digest_of
 from reaper.study.analyses.stages import find_overlaps, measure_fisher, teach_student
-from reaper.study.conditions import KNOWLEDGE, TEACHINGS
+from reaper.study.conditions import KNOWLEDGE, OBJECTIVES
 from reaper.study.stage_run import Result, Work, read_teacher
 from reaper.system import processor_name
 from reaper.tasks.sequence import find_task
 from reaper.version import VERSION
 
 # The settings a teacher depends on; leaving out the rest lets conditions share it.
-_SHORT_TERM_PARTS = ("frames", "network", "optimiser", "play", "short_term", "evaluation")
+_SHORT_TERM_PARTS = ("observation", "network", "optimiser", "training", "short_term", "evaluation")
 
 
 @dataclass(frozen=True)
@@ -69,45 +69,47 @@ def _parts(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: part for name, part in as_dict(settings).items() if name in names}
 
 
-def short_term_stage(settings: Settings, task: str, actions: int, seed: int) -> Stage:
+def short_term_stage(settings: Settings, task: str, num_actions: int, seed: int) -> Stage:
     parts = _parts(settings, _SHORT_TERM_PARTS)
-    return _stage(f"learn {task}", "short-term", parts, {}, task=task, actions=actions, seed=seed)
+    return _stage(f"learn {task}", "short-term", parts, {}, task=task, num_actions=num_actions, seed=seed)
 
 
-def generator_stage(settings: Settings, task: str, actions: int, seed: int, teacher: Stage) -> Stage:
+def generator_stage(settings: Settings, task: str, num_actions: int, seed: int, teacher: Stage) -> Stage:
     parts = _parts(settings, (*_SHORT_TERM_PARTS, "generator"))
     parents = {"teacher": teacher.digest}
-    return _stage(f"dream of {task}", "short-term generator", parts, parents, task=task, actions=actions, seed=seed)
+    return _stage(
+        f"dream of {task}", "short-term generator", parts, parents, task=task, num_actions=num_actions, seed=seed
+    )
 
 
 def consolidation_stage(
     title: str,
     settings: Settings,
     tasks: tuple[str, ...],
-    actions: int,
+    num_actions: int,
     seed: int,
     axes: Mapping[str, Any],
     parents: Mapping[str, Stage | None],
 ) -> Stage:
-    """`tasks` are those learnt before and, last, the new one; `axes` a condition's teaching, retention, knowledge."""
+    """`tasks` are those learnt before and, last, the new one; `axes` a condition's objective, retention, knowledge."""
     digests = {role: parent.digest for role, parent in parents.items() if parent}
-    inputs = {"tasks": list(tasks), "actions": actions, "seed": seed, "axes": dict(axes)}
+    inputs = {"tasks": list(tasks), "num_actions": num_actions, "seed": seed, "axes": dict(axes)}
     return _stage(title, "consolidate", as_dict(settings), digests, **inputs)
 
 
 def evaluation_stage(
-    title: str, settings: Settings, tasks: tuple[str, ...], actions: int, seed: int, subject: Stage | None
+    title: str, settings: Settings, tasks: tuple[str, ...], num_actions: int, seed: int, subject: Stage | None
 ) -> Stage:
     """Whole games of each task, by a teacher, a long-term agent or (without a subject) at random."""
-    parts = _parts(settings, ("frames", "network", "evaluation"))
+    parts = _parts(settings, ("observation", "network", "evaluation"))
     parents = {"subject": subject.digest} if subject else {}
-    return _stage(title, "evaluate", parts, parents, tasks=list(tasks), actions=actions, seed=seed)
+    return _stage(title, "evaluate", parts, parents, tasks=list(tasks), num_actions=num_actions, seed=seed)
 
 
 def student_stage(
     settings: Settings,
     tasks: tuple[str, ...],
-    actions: int,
+    num_actions: int,
     seed: int,
     items: str,
     teacher: Stage,
@@ -118,16 +120,16 @@ def student_stage(
     parts = _parts(settings, (*_SHORT_TERM_PARTS, "long_term", "generator"))
     parents = {"teacher": teacher.digest, **{f"source {i + 1}": stage.digest for i, stage in enumerate(sources)}}
     title = f"student of {' and '.join(tasks)} from {items} items"
-    return _stage(title, "student", parts, parents, tasks=list(tasks), actions=actions, seed=seed, items=items)
+    return _stage(title, "student", parts, parents, tasks=list(tasks), num_actions=num_actions, seed=seed, items=items)
 
 
 def fisher_stage(
-    title: str, settings: Settings, task: str, actions: int, seed: int, agent: Stage, player: Stage
+    title: str, settings: Settings, task: str, num_actions: int, seed: int, agent: Stage, actor: Stage
 ) -> Stage:
     """How much each weight of `agent` matters to its answers on the states that `player`, the task's teacher, meets."""
     parts = _parts(settings, (*_SHORT_TERM_PARTS, "ewc"))
-    parents = {"agent": agent.digest, "player": player.digest}
-    return _stage(title, "fisher", parts, parents, task=task, actions=actions, seed=seed)
+    parents = {"agent": agent.digest, "collector": actor.digest}
+    return _stage(title, "fisher", parts, parents, task=task, num_actions=num_actions, seed=seed)
 
 
 def overlap_stage(title: str, tasks: tuple[str, ...], seed: int, fishers: list[Stage]) -> Stage:
@@ -158,7 +160,7 @@ def _generator(work: Work) -> Result:
     teacher = read_teacher(work.parents()["teacher"])
     states = Gathering(context, context.q_network(teacher.weights), task).run()
     generator, curve = train_generator(context, states, None, 1)
-    return Result({"generator": kept_weights(generator)}, {"generator_curve": curve})
+    return Result({"generator": state_tensors(generator)}, {"generator_curve": curve})
 
 
 def _consolidate(work: Work) -> Result:
@@ -166,7 +168,7 @@ def _consolidate(work: Work) -> Result:
     consolidation = Consolidation(
         work.context(*tasks),
         tuple(find_task(name) for name in tasks),
-        TEACHINGS[axes["teaching"]](),
+        OBJECTIVES[axes["objective"]](),
         RETENTIONS.build(axes["retention"]),
         KNOWLEDGE[axes["knowledge"]](),
         read_teacher(parents["teacher"]) if "teacher" in parents else None,
@@ -184,7 +186,7 @@ def _evaluate(work: Work) -> Result:
     context, tasks, rows = work.context(), work.spec["tasks"], Rows()
     subject = work.parents().get("subject")
     network = context.q_network(subject.tensors("agent")) if subject else None
-    work.keeper.keep("rows", rows)
+    work.checkpointer.keep("rows", rows)
     work.progress.begin("evaluate", len(tasks), "tasks", done=len(rows))
     for name in tasks[len(rows) :]:
         rows.append(evaluate(context, network, find_task(name), 0))
@@ -224,15 +226,17 @@ def run_stage(
     lock = store.stage_lock(stage.digest)
     if not lock.take():
         return False
-    keeper = None
+    checkpointer = None
     try:
         if not store.has(stage.digest):
-            keeper = Keeper(Shelf(store.unfinished(stage.digest), stage.digest), every, stop, progress.remark)
-            _run(stage, Work(stage.spec, store, device, progress, keeper))
+            checkpointer = Checkpointer(
+                CheckpointDir(store.unfinished(stage.digest), stage.digest), every, stop, progress.remark
+            )
+            _run(stage, Work(stage.spec, store, device, progress, checkpointer))
     finally:
         try:
-            if keeper:
-                keeper.close()  # raises what its writer met
+            if checkpointer:
+                checkpointer.close()  # raises what its writer met
         finally:
             lock.release(remove=True)
     return True
@@ -242,12 +246,12 @@ def _run(stage: Stage, work: Work) -> None:
     started = time.time()
     use_quick_arithmetic(work.device)
     try:
-        with tiny_numbers_as_zero():
+        with flush_denormals():
             result = _KINDS[stage.kind](work)
         check_results(result.tensors)
     except Diverged as error:
         raise Diverged(f"{stage.title}: {error}") from None
-    work.keeper.close()
+    work.checkpointer.close()
     made = {
         "seconds": round(time.time() - started, 2),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -256,7 +260,7 @@ def _run(stage: Stage, work: Work) -> None:
         "version": VERSION,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "checkpoints": work.keeper.cost(),
+        "checkpoints": work.checkpointer.cost(),
     }
     about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
     work.store.write_stage(stage.digest, about, result.tensors, result.documents, made)

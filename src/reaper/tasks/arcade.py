@@ -35,8 +35,8 @@ class Catch(ArcadeTask):
     paddle_width = 2
     paddle_row = 6  # two cells tall: without padding, the Q-network's strides do not reach the last row of a frame
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(games, frame_size)
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(num_envs, frame_size)
         self.paddle, self.ball_row, self.ball_column = self.counters(3)
 
     def begin(self, mask: np.ndarray) -> None:
@@ -54,7 +54,7 @@ class Catch(ArcadeTask):
         from_paddle = self.ball_column - self.paddle
         caught = (from_paddle >= 0) & (from_paddle < self.paddle_width)
         rewards = np.where(self.ball_row == self.paddle_row, np.where(caught, 1, -1), 0)
-        return rewards, np.zeros(self.games, dtype=bool)
+        return rewards, np.zeros(self.num_envs, dtype=bool)
 
     def draw(self, frames: np.ndarray) -> None:
         self.paint(frames, self.paddle_row, self.paddle, 170, height=2, width=self.paddle_width)
@@ -71,8 +71,8 @@ class Dodge(ArcadeTask):
     player_row = 6  # the player is two cells tall
     shades = np.array([75, 50, 25, 0])  # by lives left: the player pales with every hit
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(games, frame_size)
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(num_envs, frame_size)
         self.player, self.wall_row, self.gap = self.counters(3)
 
     def begin(self, mask: np.ndarray) -> None:
@@ -106,10 +106,10 @@ class Shooter(ArcadeTask):
     bullet_speed = 2
     muzzle = 6  # a bullet is seen at rows 4 and 2, and strikes or misses at row 0
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(games, frame_size)
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(num_envs, frame_size)
         self.ship, self.target, self.heading, self.bullet_row, self.bullet_column = self.counters(5)
-        self.flying = np.zeros(games, dtype=bool)
+        self.flying = np.zeros(num_envs, dtype=bool)
 
     def begin(self, mask: np.ndarray) -> None:
         self.ship[mask] = self.chance(CELLS)[mask]
@@ -138,7 +138,7 @@ class Shooter(ArcadeTask):
         hit = arrived & (from_target >= 0) & (from_target < self.target_width)
         self.flying &= ~arrived
         self._send_target(hit)
-        return np.where(hit, 1, -1) * arrived, np.zeros(self.games, dtype=bool)
+        return np.where(hit, 1, -1) * arrived, np.zeros(self.num_envs, dtype=bool)
 
     def draw(self, frames: np.ndarray) -> None:
         self.paint(frames, 0, self.target, 255, height=2, width=self.target_width)
@@ -154,8 +154,8 @@ class Pong(ArcadeTask):
     background = background(np.where(far_wall > COLUMNS, 225, 160))
     paddle_height = 3
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(games, frame_size)
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(num_envs, frame_size)
         self.paddle, self.ball_row, self.ball_column, self.fall, self.heading = self.counters(5)
 
     def begin(self, mask: np.ndarray) -> None:
@@ -178,7 +178,7 @@ class Pong(ArcadeTask):
         self.fall[at_paddle] = (self.chance(3) - 1)[at_paddle]
         from_paddle = self.ball_row - self.paddle
         returned = (from_paddle >= 0) & (from_paddle < self.paddle_height)
-        return np.where(returned, 1, -1) * at_paddle, np.zeros(self.games, dtype=bool)
+        return np.where(returned, 1, -1) * at_paddle, np.zeros(self.num_envs, dtype=bool)
 
     def draw(self, frames: np.ndarray) -> None:
         self.paint(frames, self.paddle, 0, 90, height=self.paddle_height)
@@ -193,8 +193,8 @@ class Frog(ArcadeTask):
     background = background(np.where((far_lane == ROWS) | (near_lane == ROWS), 115, 200))
     car_width = 3
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(games, frame_size)
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(num_envs, frame_size)
         self.row, self.column, self.near_car, self.far_car = self.counters(4)
 
     def begin(self, mask: np.ndarray) -> None:
@@ -214,7 +214,7 @@ class Frog(ArcadeTask):
         hit = self._under(self.near_car, self.near_lane) | self._under(self.far_car, self.far_lane)
         across = self.row == self.goal_row
         self._set_out(hit | across)
-        return across.astype(np.int64) - hit, np.zeros(self.games, dtype=bool)
+        return across.astype(np.int64) - hit, np.zeros(self.num_envs, dtype=bool)
 
     def _under(self, car: np.ndarray, lane: int) -> np.ndarray:
         return (self.row == lane) & ((self.column - car) % CELLS < self.car_width)
@@ -232,8 +232,8 @@ class Chase(ArcadeTask):
     background = background(np.where((ROWS // 2 + COLUMNS // 2) % 2, 80, 135))
     size = 2  # cells, of player and target alike
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(games, frame_size)
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
+        super().__init__(num_envs, frame_size)
         self.row, self.column, self.target_row, self.target_column = self.counters(4)
 
     def begin(self, mask: np.ndarray) -> None:
@@ -259,7 +259,7 @@ class Chase(ArcadeTask):
         down, right = self.row - self.target_row, self.column - self.target_column
         caught = (abs(down) < self.size) & (abs(right) < self.size)
         self._place_target(caught)
-        return caught.astype(np.int64), np.zeros(self.games, dtype=bool)
+        return caught.astype(np.int64), np.zeros(self.num_envs, dtype=bool)
 
     def draw(self, frames: np.ndarray) -> None:
         self.paint(frames, self.row, self.column, 0, height=self.size, width=self.size)
@@ -267,6 +267,6 @@ class Chase(ArcadeTask):
 
 
 ARCADE: dict[str, Task] = {
-    game.name: Task(game.name, game.title, game.actions, game, frame_size=FRAME_SIZE, about=game.about)
+    game.name: Task(game.name, game.title, game.num_actions, game, frame_size=FRAME_SIZE, about=game.about)
     for game in (Catch, Dodge, Shooter, Pong, Frog, Chase)
 }

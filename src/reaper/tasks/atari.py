@@ -11,7 +11,7 @@ import torch
 from reaper.errors import UserError
 from reaper.tasks.task import Step, Task, VectorTask
 
-ACTIONS = 18
+NUM_ACTIONS = 18
 SCREEN = (210, 160)  # height and width of what an Atari shows
 EMULATOR_FRAMES = 108_000  # half an hour of play, the longest a game may last
 TITLES = {"jamesbond": "James Bond", "qbert": "Q*bert"}  # where the ROM's name is not the game's
@@ -42,19 +42,19 @@ def emulator_threads() -> int:
 class AtariTask(VectorTask):
     """Many copies of one Atari game, stepped by C++ threads while Python does something else."""
 
-    actions = ACTIONS
+    num_actions = NUM_ACTIONS
     leaves_gpu_alone = True
 
-    def __init__(self, name: str, rom: str, games: int, frame_size: int | None) -> None:
+    def __init__(self, name: str, rom: str, num_envs: int, frame_size: int | None) -> None:
         """Without a frame size, frames are the whole screen in colour."""
         from ale_py.vector_env import AtariVectorEnv
 
-        self.name, self.games, self.frame_size = name, games, frame_size or SCREEN[0]
+        self.name, self.num_envs, self.frame_size = name, num_envs, frame_size or SCREEN[0]
         height, width = (frame_size, frame_size) if frame_size else SCREEN
         self._emulators = AtariVectorEnv(
             rom,
-            games,
-            num_threads=min(games, emulator_threads()),
+            num_envs,
+            num_threads=min(num_envs, emulator_threads()),
             full_action_space=True,
             stack_num=1,  # stacks are the player's business
             img_height=height,
@@ -70,7 +70,7 @@ class AtariTask(VectorTask):
     def reset(self, seed: int) -> np.ndarray:
         frames, info = self._emulators.reset(seed=seed % 2**30)  # consecutive 32-bit seeds, one a game
         self._lives = info["lives"].copy()
-        self._was_ended = np.zeros(self.games, dtype=bool)
+        self._was_ended = np.zeros(self.num_envs, dtype=bool)
         return frames[:, 0]
 
     def send(self, actions: np.ndarray) -> None:
@@ -78,10 +78,10 @@ class AtariTask(VectorTask):
 
     def receive(self) -> Step:
         frames, rewards, terminated, truncated, info = self._emulators.recv()
-        only_reset, ended = self._was_ended, terminated | truncated
-        lost_life = (info["lives"] < self._lives) & ~only_reset
+        autoreset, ended = self._was_ended, terminated | truncated
+        lost_life = (info["lives"] < self._lives) & ~autoreset
         self._lives, self._was_ended = info["lives"].copy(), ended
-        return Step(frames[:, 0], rewards.astype(np.float32), ended, truncated & ~terminated, lost_life, only_reset)
+        return Step(frames[:, 0], rewards.astype(np.float32), ended, truncated & ~terminated, lost_life, autoreset)
 
     def close(self) -> None:
         self._emulators.close()
@@ -105,8 +105,8 @@ def atari_task(name: str) -> Task:
     return Task(
         name,
         title,
-        ACTIONS,
-        lambda games, size: AtariTask(name, rom, games, size),
+        NUM_ACTIONS,
+        lambda num_envs, size: AtariTask(name, rom, num_envs, size),
         about="Atari 2600",
-        show=lambda games: AtariTask(name, rom, games, None),
+        show=lambda num_envs: AtariTask(name, rom, num_envs, None),
     )

@@ -11,7 +11,7 @@ from reaper.tasks.task import Step, VectorTask
 CELLS = 8
 CELL_PIXELS = 2
 FRAME_SIZE = CELLS * CELL_PIXELS
-LONGEST_GAME = 200  # observed frames, the first one included
+LONGEST_GAME = 200  # agent steps, the first one included
 
 NOTHING, UP, DOWN, LEFT, RIGHT, FIRE = range(6)
 ROW_CHANGE = np.array([0, -1, 1, 0, 0, 0])
@@ -34,18 +34,18 @@ class ArcadeTask(VectorTask):
     about: str
     background: np.ndarray  # (16, 16) uint8
     lives: int | None = None  # None: nothing but the time limit ends the game
-    actions = 6
+    num_actions = 6
     frame_size = FRAME_SIZE
     leaves_gpu_alone = True
 
-    def __init__(self, games: int, frame_size: int = FRAME_SIZE) -> None:
+    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
         if frame_size != FRAME_SIZE:
             raise ValueError(f"{self.name} has frames of {FRAME_SIZE}x{FRAME_SIZE} only, not {frame_size}: ask for 16")
-        self.games = games
-        self.lives_left = np.zeros(games, dtype=np.int64)
-        self._every_game = np.arange(games)
-        self._observed_frames = np.zeros(games, dtype=np.int64)
-        self._ended = np.zeros(games, dtype=bool)
+        self.num_envs = num_envs
+        self.lives_left = np.zeros(num_envs, dtype=np.int64)
+        self._every_game = np.arange(num_envs)
+        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._done = np.zeros(num_envs, dtype=bool)
         self._sent: np.ndarray | None = None
 
     @abstractmethod
@@ -63,7 +63,7 @@ class ArcadeTask(VectorTask):
     def reset(self, seed: int) -> np.ndarray:
         self.random = np.random.default_rng(seed)
         self._sent = None
-        self._start(np.ones(self.games, dtype=bool))
+        self._start(np.ones(self.num_envs, dtype=bool))
         return self._frames()
 
     def send(self, actions: np.ndarray) -> None:
@@ -72,38 +72,38 @@ class ArcadeTask(VectorTask):
     def receive(self) -> Step:
         if self._sent is None:
             raise RuntimeError(f"{self.name}: receive() without a send() before it")
-        only_reset = self._ended
+        autoreset = self._done
         rewards, lost_life = self.move(self._sent)
         self._sent = None
-        self._observed_frames += 1
+        self._steps += 1
         self.lives_left -= lost_life
-        out_of_lives = self.lives_left <= 0 if self.lives is not None else np.zeros(self.games, dtype=bool)
-        ended = (out_of_lives | (self._observed_frames >= LONGEST_GAME)) & ~only_reset
-        cut_off = ended & ~out_of_lives
+        out_of_lives = self.lives_left <= 0 if self.lives is not None else np.zeros(self.num_envs, dtype=bool)
+        ended = (out_of_lives | (self._steps >= LONGEST_GAME)) & ~autoreset
+        truncated = ended & ~out_of_lives
         # Games that begin anew have moved too, from a state that is now thrown away.
-        self._start(only_reset)
-        self._ended = ended
-        rewards = np.where(only_reset, 0, rewards).astype(np.float32)
-        return Step(self._frames(), rewards, ended.copy(), cut_off, lost_life & ~only_reset, only_reset)
+        self._start(autoreset)
+        self._done = ended
+        rewards = np.where(autoreset, 0, rewards).astype(np.float32)
+        return Step(self._frames(), rewards, ended.copy(), truncated, lost_life & ~autoreset, autoreset)
 
     def _start(self, mask: np.ndarray) -> None:
         self.begin(mask)
-        self._observed_frames[mask] = 1
+        self._steps[mask] = 1
         self.lives_left[mask] = self.lives or 0
-        self._ended = self._ended & ~mask
+        self._done = self._done & ~mask
 
     def _frames(self) -> np.ndarray:
-        frames = np.repeat(self.background[None], self.games, axis=0)
+        frames = np.repeat(self.background[None], self.num_envs, axis=0)
         self.draw(frames)
         return frames
 
     def counters(self, how_many: int) -> np.ndarray:
         """One row of whole numbers for each thing a game keeps track of, one column a game."""
-        return np.zeros((how_many, self.games), dtype=np.int64)
+        return np.zeros((how_many, self.num_envs), dtype=np.int64)
 
     def chance(self, choices: int) -> np.ndarray:
         """One number from 0 to `choices` - 1 for each game."""
-        return self.random.integers(choices, size=self.games)
+        return self.random.integers(choices, size=self.num_envs)
 
     def paint(
         self,
@@ -117,8 +117,8 @@ class ArcadeTask(VectorTask):
     ) -> None:
         """Paints a rectangle of cells in each game; what leaves at one side comes back at the other."""
         game = self._every_game if where is None else self._every_game[where]
-        rows, columns, shades = (np.broadcast_to(each, self.games)[game] for each in (row, column, shade))
-        cells = frames.reshape(self.games, CELLS, CELL_PIXELS, CELLS, CELL_PIXELS)
+        rows, columns, shades = (np.broadcast_to(each, self.num_envs)[game] for each in (row, column, shade))
+        cells = frames.reshape(self.num_envs, CELLS, CELL_PIXELS, CELLS, CELL_PIXELS)
         for down in range(height):
             for right in range(width):
                 cells[game, (rows + down) % CELLS, :, (columns + right) % CELLS, :] = shades[:, None, None]

@@ -33,19 +33,19 @@ def to_frames(images: np.ndarray, frame_size: int) -> np.ndarray:
 class GymnasiumTask(VectorTask):
     """Copies of a Gymnasium environment, stepped one after another."""
 
-    def __init__(self, name: str, games: int, frame_size: int) -> None:
-        self.name, self.games, self.frame_size = name, games, frame_size
+    def __init__(self, name: str, num_envs: int, frame_size: int) -> None:
+        self.name, self.num_envs, self.frame_size = name, num_envs, frame_size
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the passive checker repeats itself for every copy
             self._games = SyncVectorEnv(
-                [lambda: gymnasium.make(name) for _ in range(games)], autoreset_mode=AutoresetMode.NEXT_STEP
+                [lambda: gymnasium.make(name) for _ in range(num_envs)], autoreset_mode=AutoresetMode.NEXT_STEP
             )
-        self.actions = int(self._games.single_action_space.n)  # type: ignore[attr-defined]
+        self.num_actions = int(self._games.single_action_space.n)  # type: ignore[attr-defined]
         self._first = int(getattr(self._games.single_action_space, "start", 0))
 
     def reset(self, seed: int) -> np.ndarray:
         images, info = self._games.reset(seed=seed % 2**30)
-        self._was_ended = np.zeros(self.games, dtype=bool)
+        self._was_ended = np.zeros(self.num_envs, dtype=bool)
         self._lives = self._read_lives(info)
         return to_frames(images, self.frame_size)
 
@@ -54,16 +54,16 @@ class GymnasiumTask(VectorTask):
 
     def receive(self) -> Step:
         images, rewards, terminated, truncated, info = self._games.step(self._sent)
-        only_reset, ended = self._was_ended, terminated | truncated
+        autoreset, ended = self._was_ended, terminated | truncated
         lives = self._read_lives(info)
-        lost_life = (lives < self._lives) & ~only_reset
+        lost_life = (lives < self._lives) & ~autoreset
         self._was_ended, self._lives = ended, lives
         frames = to_frames(images, self.frame_size)
-        return Step(frames, rewards.astype(np.float32), ended, truncated & ~terminated, lost_life, only_reset)
+        return Step(frames, rewards.astype(np.float32), ended, truncated & ~terminated, lost_life, autoreset)
 
     def _read_lives(self, info: dict[str, Any]) -> np.ndarray:
         """Lives where the environment tells them (as Atari environments do), else zeros."""
-        return np.asarray(info.get("lives", np.zeros(self.games)), dtype=np.int64).copy()
+        return np.asarray(info.get("lives", np.zeros(self.num_envs)), dtype=np.int64).copy()
 
     def close(self) -> None:
         self._games.close()
@@ -85,4 +85,6 @@ def gymnasium_task(name: str) -> Task:
     image = isinstance(observation, gymnasium.spaces.Box) and observation.dtype == np.uint8
     if not image or len(shape) not in (2, 3) or (len(shape) == 3 and shape[-1] not in (1, 3)):
         raise UserError(f"{name} observes {observation}; a task needs uint8 images (height, width[, 1 or 3])")
-    return Task(name, name, int(action.n), lambda games, size: GymnasiumTask(name, games, size), about="Gymnasium")
+    return Task(
+        name, name, int(action.n), lambda num_envs, size: GymnasiumTask(name, num_envs, size), about="Gymnasium"
+    )

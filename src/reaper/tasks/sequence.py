@@ -60,7 +60,7 @@ class Sequence:
 
     name: str
     tasks: tuple[Task, ...]
-    least_actions: int = 0  # of a network that knew more actions before
+    min_actions: int = 0  # of a network that knew more actions before
 
     @property
     def file_name(self) -> str:
@@ -72,9 +72,9 @@ class Sequence:
         return tuple(task.name for task in self.tasks)
 
     @property
-    def actions(self) -> int:
+    def num_actions(self) -> int:
         """The largest action set; a task with fewer actions does nothing on the rest."""
-        return max(self.least_actions, *(task.actions for task in self.tasks))
+        return max(self.min_actions, *(task.num_actions for task in self.tasks))
 
     @property
     def scale(self) -> str:
@@ -85,9 +85,9 @@ class Sequence:
     def notices(self) -> list[str]:
         """What a user should know of tasks with fewer actions than the sequence."""
         return [
-            f"{task.name} has {task.actions} actions of the sequence's {self.actions}; the others do nothing there"
+            f"{task.name} has {task.num_actions} actions of the sequence's {self.num_actions}; the others do nothing there"
             for task in self.tasks
-            if task.actions < self.actions
+            if task.num_actions < self.num_actions
         ]
 
     def reversed(self) -> Sequence:
@@ -112,16 +112,16 @@ def find_sequence(text: str) -> Sequence:
 class FewerActions(VectorTask):
     """A task in a sequence with a larger action set: actions it does not have become action 0, doing nothing."""
 
-    def __init__(self, task: VectorTask, actions: int) -> None:
-        self._task, self.actions = task, actions
-        self.name, self.games, self.frame_size = task.name, task.games, task.frame_size
+    def __init__(self, task: VectorTask, num_actions: int) -> None:
+        self._task, self.num_actions = task, num_actions
+        self.name, self.num_envs, self.frame_size = task.name, task.num_envs, task.frame_size
         self.leaves_gpu_alone = task.leaves_gpu_alone
 
     def reset(self, seed: int) -> np.ndarray:
         return self._task.reset(seed)
 
     def send(self, actions: np.ndarray) -> None:
-        self._task.send(np.where(actions < self._task.actions, actions, 0))
+        self._task.send(np.where(actions < self._task.num_actions, actions, 0))
 
     def receive(self) -> Step:
         return self._task.receive()
@@ -130,18 +130,18 @@ class FewerActions(VectorTask):
         self._task.close()
 
 
-def open_task(task: Task, games: int, frame_size: int, actions: int) -> VectorTask:
-    """The running games, with the sequence's frame size and action set."""
-    return _with_actions(task.open(games, frame_size), actions)
+def open_task(task: Task, num_envs: int, frame_size: int, num_actions: int) -> VectorTask:
+    """The running environments, with the sequence's frame size and action set."""
+    return _with_actions(task.open(num_envs, frame_size), num_actions)
 
 
-def open_show(task: Task, games: int, actions: int) -> VectorTask | None:
+def open_show(task: Task, num_envs: int, num_actions: int) -> VectorTask | None:
     """The same games in a person's colours, where the task has them."""
-    return _with_actions(task.show(games), actions) if task.show else None
+    return _with_actions(task.show(num_envs), num_actions) if task.show else None
 
 
-def _with_actions(games: VectorTask, actions: int) -> VectorTask:
-    return games if games.actions == actions else FewerActions(games, actions)
+def _with_actions(games: VectorTask, num_actions: int) -> VectorTask:
+    return games if games.num_actions == num_actions else FewerActions(games, num_actions)
 
 
 def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reaper.errors import DamagedArtefact, UserError, unknown
-from reaper.storage.files import read_sealed, sha256
+from reaper.storage.files import read_checksummed, sha256
 
 SHELF = Path(__file__).parent
 PREFIX = "pretrained:"
@@ -47,7 +47,7 @@ class Entry:
 
 def entries(folder: Path = SHELF) -> dict[str, Entry]:
     """All that comes with the package, by name."""
-    found = {path.stem: Entry(path.stem, path.parent, read_sealed(path)) for path in sorted(folder.glob("*.json"))}
+    found = {path.stem: Entry(path.stem, path.parent, read_checksummed(path)) for path in sorted(folder.glob("*.json"))}
     for entry in found.values():
         if not {"sha256", "bytes", "tasks", "titles", "scores", "condition"} <= entry.facts.keys():
             raise DamagedArtefact(entry.folder / f"{entry.name}.json", "does not describe a pack")

@@ -25,7 +25,7 @@ from reaper.cli.main import main
 from reaper.config.presets import ARCADE, with_overrides
 from reaper.context import Context
 from reaper.errors import UserError
-from reaper.learning.evaluation.episodes import pace_of_whole_games
+from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import MOST_HELD
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
 from reaper.tasks.atari import THREADS, emulator_threads
@@ -36,7 +36,7 @@ from reaper.tasks.sequence import find_sequence, find_task
 def bench():
     sequence, said = find_sequence("arcade-3"), []
     settings = with_overrides(ARCADE, TINY)
-    made = Bench(sequence.tasks, 6, settings, torch.device("cpu"), 0.02, 2, said.append, tests_beside=True)
+    made = Bench(sequence.tasks, 6, settings, torch.device("cpu"), 0.02, 2, said.append, concurrent_eval=True)
     made.run()
     return made
 
@@ -56,7 +56,7 @@ def test_the_prediction_adds_up(bench):
     parts = [value for what, value in hours.items() if what not in ("all", "bare emulation of as many frames")]
     assert hours["all"] == pytest.approx(sum(parts))
     frames, rates = (
-        TINY["short-term.observed-frames"],
+        TINY["short-term.agent-steps"],
         [f.rate for f in bench.figures if f.what == "short-term training" and f.task in ("catch", "dodge")],
     )
     assert hours["short-term training"] == pytest.approx(sum(frames / rate for rate in rates) / 3600)
@@ -84,7 +84,7 @@ def test_opening_games_is_not_taken_for_slow_play(bench, monkeypatch):
         return opened(self, task, games)
 
     monkeypatch.setattr(Context, "open", open_slowly)
-    pace = pace_of_whole_games(bench.context, bench.context.q_network(), find_task("catch"), 0.0)
+    pace = measure_pace(bench.context, bench.context.q_network(), find_task("catch"), 0.0)
     assert pace.beginning > 0.5
     assert (pace.steps, pace.whole) == (1, False)
     assert pace.seconds < 0.5
@@ -146,7 +146,7 @@ def test_medians():
 
 
 def test_the_command_writes_a_table_and_json(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("reaper.study.plan.scales.SCALES", {"arcade": with_overrides(ARCADE, TINY)})
+    monkeypatch.setattr("reaper.study.plan.scales.PRESETS", {"arcade": with_overrides(ARCADE, TINY)})
     words = ["bench", "--tasks", "catch,dodge", "--seconds", "0.02", "--repeats", "1", "--device", "cpu"]
     assert main([*words, "--json", str(tmp_path / "b.json")]) == 0
     written = json.loads((tmp_path / "b.json").read_text())

@@ -15,16 +15,16 @@ from reaper.compute import update as update
 from reaper.compute.compilation import (
     can_compile,
     compiled,
-    quick_rounding,
-    tiny_numbers_as_zero,
-    unchecked,
+    compute_dtype_for,
+    flush_denormals,
+    skip_guards,
     worth_compiling,
 )
 from reaper.compute.cuda_graph import copied
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Update
 from reaper.config.presets import ARCADE, PAPER, at_fraction, with_overrides
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.generators.gan import training as adversarial
 from reaper.generators.gan.training import AdversarialTraining
 from reaper.learning import short_term
@@ -39,23 +39,23 @@ from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.tasks.sequence import find_task
 
 LARGE_FRAMES = {
-    "play.games": 4,
-    "play.batch-size": 8,
-    "play.replay-frames": 400,
-    "play.replay-start": 40,
-    "short-term.observed-frames": 96,
-    "short-term.target-every": 32,
-    "evaluation.games": 1,
+    "training.num_envs": 4,
+    "training.batch-size": 8,
+    "training.replay-capacity": 400,
+    "training.learning-starts": 40,
+    "short-term.agent-steps": 96,
+    "short-term.target-update-interval": 32,
+    "evaluation.episodes": 1,
     "optimiser.learning-rate": 0.1,  # the paper's moves nothing in so few updates
 }
 CONSOLIDATION = {
-    "long-term.observed-frames": 96,
+    "long-term.agent-steps": 96,
     "long-term.best-window": 96,
     "generator.pseudo-items": 40,
     "generator.steps": 2,
     "generator.batch-size": 2,
     "ewc.fisher-batches": 1,
-    "evaluation.every": 1000,
+    "evaluation.interval": 1000,
     "optimiser.learning-rate": 0.05,
 }
 
@@ -67,17 +67,17 @@ ROUNDING = (adversarial, short_term, update)  # the modules that do
 def full_numbers(monkeypatch):
     """Also on a CPU where compiled updates round theirs (test_rounding.py)."""
     for module in ROUNDING:
-        monkeypatch.setattr(module, "quick_rounding", lambda device: None)
+        monkeypatch.setattr(module, "compute_dtype_for", lambda device: None)
 
 
 def weights_after(compiles):
     settings = with_overrides(PAPER, LARGE_FRAMES)
     context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
     learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
-    learner.practice.run_to(settings.short_term.observed_frames)
+    learner.trainer.run_to(settings.short_term.agent_steps)
     learner.close()
     assert learner.best.losses > 0
-    return learner.practice.weights.values.clone(), FlatWeights(context.q_network()).values
+    return learner.trainer.weights.values.clone(), FlatWeights(context.q_network()).values
 
 
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
@@ -153,7 +153,7 @@ def test_what_changes_between_two_steps_is_noticed():
     for factor in (2.0, 3.0):
         loss.factor = factor
         found = [run(torch.ones(4))[0].item()]
-        with unchecked():
+        with skip_guards():
             found += [run(torch.ones(4))[0].item() for _ in range(2)]
         assert found == [factor] * 3
 
@@ -198,10 +198,10 @@ def test_half_a_file_in_torchs_cache_costs_nothing_but_time(tmp_path):
     + [("RePR", True), ("PR", True), ("ewc", True)],
 )
 def test_every_kind_of_consolidation_compiles(name, rounds, monkeypatch):
-    if rounds and quick_rounding(torch.device("cpu")) is None:
+    if rounds and compute_dtype_for(torch.device("cpu")) is None:
         pytest.skip("this processor is no quicker with bf16")
     for module in ROUNDING if rounds else ():
-        monkeypatch.setattr(module, "quick_rounding", quick_rounding)
+        monkeypatch.setattr(module, "compute_dtype_for", compute_dtype_for)
     settings = with_overrides(PAPER, {**LARGE_FRAMES, **CONSOLIDATION})
     condition, agents = CONDITIONS[name], []
     for compiles in (False, True):
@@ -209,8 +209,8 @@ def test_every_kind_of_consolidation_compiles(name, rounds, monkeypatch):
         context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
         teacher = Teacher(context.q_network().state_dict(), 0.0, 1.0)
         other = replace(context, names=("another",))
-        start = kept_weights(other.q_network())
-        generator = kept_weights(context.adversaries()[0])
+        start = state_tensors(other.q_network())
+        generator = state_tensors(context.adversaries()[0])
         consolidation = Consolidation(
             context,
             (find_task("ALE/Boxing-v5"), find_task("ALE/Pong-v5")),
@@ -283,7 +283,7 @@ def test_numbers_that_slow_a_cpu_down_are_zero_in_a_stage_and_nowhere_else(monke
 def test_who_takes_tiny_numbers_as_zero_before_does_so_afterwards():
     torch.set_flush_denormal(True)
     try:
-        with tiny_numbers_as_zero():
+        with flush_denormals():
             pass
         assert tiny_number() == 0
     finally:

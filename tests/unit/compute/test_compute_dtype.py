@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reaper.compute import update as update
-from reaper.compute.compilation import can_compile, quick_rounding
+from reaper.compute.compilation import can_compile, compute_dtype_for
 from reaper.config.presets import PAPER, with_overrides
 from reaper.context import Context
 from reaper.generators.gan import training as adversarial
@@ -15,8 +15,13 @@ from reaper.memory.items import Items
 from reaper.tasks.sequence import find_task
 
 CPU = torch.device("cpu")
-rounds_here = pytest.mark.skipif(quick_rounding(CPU) is None, reason="this processor is no quicker with bf16")
-FEW = {"play.games": 8, "play.replay-frames": 1600, "play.replay-start": 160, "optimiser.learning-rate": 0.01}
+rounds_here = pytest.mark.skipif(compute_dtype_for(CPU) is None, reason="this processor is no quicker with bf16")
+FEW = {
+    "training.num_envs": 8,
+    "training.replay-capacity": 1600,
+    "training.learning-starts": 160,
+    "optimiser.learning-rate": 0.01,
+}
 
 
 @pytest.mark.parametrize(
@@ -31,12 +36,12 @@ FEW = {"play.games": 8, "play.replay-frames": 1600, "play.replay-start": 160, "o
 )
 def test_some_processors_multiply_rounded_numbers_quicker(features, rounds, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
-    assert quick_rounding(CPU) == (torch.bfloat16 if rounds else None)
+    assert compute_dtype_for(CPU) == (torch.bfloat16 if rounds else None)
 
 
 def test_an_older_torch_does_not_know_the_processor(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    assert quick_rounding(CPU) is None
+    assert compute_dtype_for(CPU) is None
 
 
 def learner(compiles):
@@ -52,13 +57,13 @@ def adversaries(compiles):
 
 def test_only_runs_that_are_worth_compiling_round(monkeypatch):
     for module in (update, short_term, adversarial):
-        monkeypatch.setattr(module, "quick_rounding", lambda device: torch.bfloat16)
+        monkeypatch.setattr(module, "compute_dtype_for", lambda device: torch.bfloat16)
     for compiles in (False, True):
         found = learner(compiles)
         found.close()
-        q_learning = QLearning(found.context, found.network, found.practice.weights, found.replay)
+        q_learning = QLearning(found.context, found.network, found.trainer.weights, found.replay)
         expected = torch.bfloat16 if compiles else None
-        assert (found.practice.update.rounding, q_learning.rounding) == (expected, expected)
+        assert (found.trainer.update.rounding, q_learning.rounding) == (expected, expected)
         training = adversaries(compiles)
         assert (training.update_d.rounding, training.update_g.rounding) == (expected, expected)
         assert training.pair.rounding["rounding"] == expected
@@ -71,14 +76,14 @@ def test_rounded_updates_go_the_same_way_but_for_rounding():
     targets, steps = [], []
     for compiles in (False, True):
         found = learner(compiles)
-        practice, before = found.practice, found.practice.weights.values.clone()
-        practice.run_to(FEW["play.replay-start"])  # no update yet
+        trainer, before = found.trainer, found.trainer.weights.values.clone()
+        trainer.run_to(FEW["training.learning-starts"])  # no update yet
         found.close()
-        assert torch.equal(practice.weights.values, before)
-        (batch,) = practice.draw(1)
-        practice.update(*batch)
+        assert torch.equal(trainer.weights.values, before)
+        (batch,) = trainer.draw(1)
+        trainer.update(*batch)
         targets.append(batch[-1])
-        steps.append(practice.weights.values - before)
+        steps.append(trainer.weights.values - before)
     assert not torch.equal(*targets)  # rounded indeed
     torch.testing.assert_close(*targets, rtol=1e-2, atol=1e-4)
     exact, rounded = steps

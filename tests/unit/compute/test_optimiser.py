@@ -32,7 +32,7 @@ def test_rmsprop_is_tensorflows():
 
 def test_adam_corrects_its_bias():
     weights = flat(1.0)
-    optimiser = Adam(weights, learning_rate=0.1, first_decay=0.5, second_decay=0.75, epsilon=0.0)
+    optimiser = Adam(weights, learning_rate=0.1, beta1=0.5, beta2=0.75, epsilon=0.0)
     weights.gradients.fill_(4.0)
     optimiser.step([weights.gradients])
     # mean 0.5 * 4 = 2, corrected by 1 - 0.5: 4; square 0.25 * 16 = 4, corrected by 1 - 0.75: 16; 0.1 * 4 / 4
@@ -103,7 +103,7 @@ def test_the_two_ways_to_run_an_update_agree():
     results = []
     for net, way in ((network, "step_by_step"), (other, "as_one_function")):
         weights = FlatWeights(net)
-        update = Update(weights, RMSProp(weights, 0.1, 0.9, 0.01), loss, largest_norm=0.5)
+        update = Update(weights, RMSProp(weights, 0.1, 0.9, 0.01), loss, max_grad_norm=0.5)
         losses = [getattr(update, way)(torch.full((4, 2, 4, 4), float(step))).item() for step in range(3)]
         results.append((losses, weights.values))
     assert results[0][0] == pytest.approx(results[1][0])

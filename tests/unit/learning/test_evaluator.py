@@ -17,7 +17,7 @@ from conftest import TINY, run_tiny
 from curves import read_curves
 
 from reaper.config.presets import ARCADE, PAPER, with_overrides
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.engines import local
 from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
@@ -27,17 +27,17 @@ from reaper.learning.evaluation.evaluator import (
     MOST_HELD,
     MOST_PENDING,
     TESTS,
-    AtOnce,
-    Beside,
-    new_examiner,
+    BlockingEvaluator,
+    ConcurrentEvaluator,
+    new_evaluator,
     worth_a_process,
 )
-from reaper.learning.evaluation.worker import Exam, ExaminerProcess
+from reaper.learning.evaluation.worker import EvalJob, EvalProcess
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.memory.long_term import LongTermMemory
 from reaper.progress import Progress
-from reaper.storage.checkpoints import Interval, Keeper, Shelf
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.tasks.sequence import TASKS, find_task, register_task
 
@@ -46,11 +46,11 @@ CATCH, DODGE = find_task("catch"), find_task("dodge")
 
 
 def context(beside=True, **parts):
-    return Context(SETTINGS, 6, 0, ("short-term", "catch"), tests_beside=beside, **parts)
+    return Context(SETTINGS, 6, 0, ("short-term", "catch"), concurrent_eval=beside, **parts)
 
 
-def exam(frames=120, tasks=("catch", "dodge"), weights=None):
-    return Exam(frames, list(tasks), weights or kept_weights(context().q_network()))
+def job(frames=120, tasks=("catch", "dodge"), weights=None):
+    return EvalJob(frames, list(tasks), weights or state_tensors(context().q_network()))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def teacher():
 
 @pytest.fixture(scope="module")
 def process():
-    with closing(ExaminerProcess(context())) as started:
+    with closing(EvalProcess(context())) as started:
         yield started
 
 
@@ -69,23 +69,23 @@ class Slow:
     """Stands in for the process: has answers when it is told to."""
 
     def __init__(self, context, patient=True):
-        self.context, self.exams, self.answers, self.closed, self.patient = context, [], [], False, patient
+        self.context, self.jobs, self.answers, self.closed, self.patient = context, [], [], False, patient
         self.on_wait = lambda: None
         self.spread_after: list[int] = []  # so many exams
 
     def spread(self):
-        self.spread_after.append(len(self.exams))
+        self.spread_after.append(len(self.jobs))
 
-    def hand_in(self, exam):
-        self.exams.append(Exam(exam.observed_frames, list(exam.tasks), exam.weights))
+    def hand_in(self, job):
+        self.jobs.append(EvalJob(job.agent_steps, list(job.tasks), job.weights))
 
     def answer(self, count=1):
         for _ in range(count):
-            oldest = self.exams[0]
+            oldest = self.jobs[0]
             task = oldest.tasks.pop(0)
-            self.answers.append({"task": task, "observed_frames": oldest.observed_frames, "scores": [1.0, 2.0]})
+            self.answers.append({"task": task, "agent_steps": oldest.agent_steps, "scores": [1.0, 2.0]})
             if not oldest.tasks:
-                del self.exams[0]
+                del self.jobs[0]
 
     def answered(self, seconds=0.0):
         if seconds and not self.answers:
@@ -104,7 +104,7 @@ class Slow:
 
 @pytest.fixture
 def slow(monkeypatch):
-    monkeypatch.setattr(examining, "ExaminerProcess", Slow)
+    monkeypatch.setattr(examining, "EvalProcess", Slow)
 
 
 # -- the process
@@ -113,7 +113,7 @@ def slow(monkeypatch):
 def test_rows_are_those_of_evaluate_on_a_cpu(process):
     network = context().q_network()
     for frames in (120, 240):
-        process.hand_in(exam(frames, weights=kept_weights(network)))
+        process.hand_in(job(frames, weights=state_tensors(network)))
     expected = [evaluate(context(), network, task, frames) for frames in (120, 240) for task in (CATCH, DODGE)]
     assert [process.receive() for _ in expected] == expected
     assert len({tuple(row["scores"]) for row in expected}) > 1  # or they would say nothing
@@ -122,12 +122,12 @@ def test_rows_are_those_of_evaluate_on_a_cpu(process):
 def test_rows_are_the_same_and_in_order_when_tasks_are_played_side_by_side():
     network = context().q_network()
     names = ("dodge", "catch", "shooter")
-    with closing(ExaminerProcess(context())) as process:
+    with closing(EvalProcess(context())) as process:
         process.measure("catch", 0.0, side_by_side=2)
         assert process.receive()["steps"] == 2  # one each
         process.spread()
-        process.hand_in(exam(120, names, kept_weights(network)))
-        process.hand_in(exam(240, ("nothing", "catch"), kept_weights(network)))
+        process.hand_in(job(120, names, state_tensors(network)))
+        process.hand_in(job(240, ("nothing", "catch"), state_tensors(network)))
         rows = [process.receive() for _ in range(5)]
     assert rows[:3] == [evaluate(context(), network, find_task(name), 120) for name in names]
     assert rows[3] == {"unknown": "nothing"}
@@ -138,7 +138,7 @@ def test_it_gives_way_and_leaves_stops_to_its_parent(process):
     pid = process.process.pid
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(pid, number)
-    process.hand_in(exam(tasks=["catch"]))
+    process.hand_in(job(tasks=["catch"]))
     assert process.receive()["task"] == "catch"
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {19}
@@ -146,10 +146,10 @@ def test_it_gives_way_and_leaves_stops_to_its_parent(process):
 
 
 def test_an_error_is_one_line(process):
-    beside = Beside(context(), context().q_network())
+    beside = ConcurrentEvaluator(context(), context().q_network())
     beside.process = process
-    beside._hand_in(exam(weights={"values.bias": torch.zeros(3)}))
-    with pytest.raises(ReaperError, match="the test of catch after 120 observed frames failed: the weights") as caught:
+    beside._hand_in(job(weights={"values.bias": torch.zeros(3)}))
+    with pytest.raises(ReaperError, match="the test of catch after 120 agent steps failed: the weights") as caught:
         beside.collect(60.0)
     assert caught.value.exit_code == UserError.exit_code
     assert "\n" not in str(caught.value)
@@ -174,7 +174,7 @@ def test_a_game_that_fails_becomes_the_error_of_the_stage(tmp_path, monkeypatch)
         )
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with Beside(context(), context().q_network()) as beside:
+    with ConcurrentEvaluator(context(), context().q_network()) as beside:
         beside.examine([find_task("crashing:Crashing-v0")], 120)
         with pytest.raises(ReaperError, match=r"failed: OSError: the cartridge is loose$"):
             beside.finish()
@@ -183,7 +183,7 @@ def test_a_game_that_fails_becomes_the_error_of_the_stage(tmp_path, monkeypatch)
 
 
 def test_a_process_that_is_killed_is_said_in_one_line(process):
-    with Beside(context(), context().q_network()) as beside:
+    with ConcurrentEvaluator(context(), context().q_network()) as beside:
         beside.examine([CATCH], 120)
         beside.process.process.kill()
         with pytest.raises(ReaperError, match=r"was killed by signal 9.* goes on from the last checkpoint$"):
@@ -196,7 +196,7 @@ def test_a_task_that_only_this_process_knows_is_tested_here(monkeypatch):
     register_task("mine", mine)
     told = []
     here, network = context(progress=Progress(told.append)), context().q_network()
-    with Beside(here, network) as beside:
+    with ConcurrentEvaluator(here, network) as beside:
         for frames in (120, 240):
             beside.examine([mine, CATCH], frames)
         rows = beside.finish()
@@ -227,7 +227,7 @@ def test_a_study_ends_with_the_same_bytes_and_curves(tmp_path, tiny_run, monkeyp
 
 def test_late_rows_keep_their_order_and_training_waits_for_the_oldest_alone(slow):
     told = []
-    beside = Beside(context(progress=Progress(told.append)), context().q_network())
+    beside = ConcurrentEvaluator(context(progress=Progress(told.append)), context().q_network())
     for seam in range(MOST_PENDING):
         beside.examine([CATCH, DODGE], 120 * (seam + 1))
         beside.keep_up()  # does not wait
@@ -238,49 +238,49 @@ def test_late_rows_keep_their_order_and_training_waits_for_the_oldest_alone(slow
     beside.examine([CATCH, DODGE], 120 * (MOST_PENDING + 1))
     beside.keep_up()
     assert waited == [MOST_PENDING + 1] * 2  # for both tests of the first seam
-    assert [(row["observed_frames"], row["task"]) for row in beside.rows] == [(120, "catch"), (120, "dodge")]
+    assert [(row["agent_steps"], row["task"]) for row in beside.rows] == [(120, "catch"), (120, "dodge")]
     beside.process.answer(3)
     beside.collect()
     assert len(beside.rows) == 5
     assert len(beside.finish()) == 2 * (MOST_PENDING + 1)
     measured = [(event["step"], *event["values"]) for event in told if event.get("event") == "measured"]
-    assert measured == [(row["observed_frames"], f"evaluation/{row['task']}") for row in beside.rows]
+    assert measured == [(row["agent_steps"], f"evaluation/{row['task']}") for row in beside.rows]
 
 
 def test_tests_are_put_off_where_a_quiet_time_is_to_come(slow):
-    beside = Beside(context(), context().q_network())
+    beside = ConcurrentEvaluator(context(), context().q_network())
     beside.hold()
     for seam in range(MOST_HELD):
         beside.examine([CATCH], seam + 1)
         beside.keep_up()
     assert beside.process is None  # not even begun
     beside.examine([CATCH], MOST_HELD + 1)
-    assert [exam.observed_frames for exam in beside.process.exams] == [1]  # the oldest alone
+    assert [job.agent_steps for job in beside.process.jobs] == [1]  # the oldest alone
     beside.process.answer()
     beside.collect()
-    again = Beside(context(), context().q_network())
+    again = ConcurrentEvaluator(context(), context().q_network())
     again.hold()
     again.restore(beside.state())
-    for examiner in (beside, again):
-        examiner.release()
-        assert [exam.observed_frames for exam in examiner.process.exams] == list(range(2, MOST_HELD + 2))
-        assert examiner.process.spread_after == [MOST_HELD]
-        examiner.process.on_wait = examiner.process.answer
-        assert [row["observed_frames"] for row in examiner.finish()] == list(range(1, MOST_HELD + 2))
+    for evaluator in (beside, again):
+        evaluator.release()
+        assert [job.agent_steps for job in evaluator.process.jobs] == list(range(2, MOST_HELD + 2))
+        assert evaluator.process.spread_after == [MOST_HELD]
+        evaluator.process.on_wait = evaluator.process.answer
+        assert [row["agent_steps"] for row in evaluator.finish()] == list(range(1, MOST_HELD + 2))
 
 
 def test_the_more_tasks_are_known_the_fewer_seams_are_put_off(slow):
-    beside = Beside(context(), context().q_network())
+    beside = ConcurrentEvaluator(context(), context().q_network())
     beside.hold()
     for seam in range(MOST_HELD // 2):
         beside.examine([CATCH, DODGE], seam + 1)
     assert beside.process is None
     beside.examine([CATCH, DODGE], MOST_HELD // 2 + 1)
-    assert [exam.observed_frames for exam in beside.process.exams] == [1]
+    assert [job.agent_steps for job in beside.process.jobs] == [1]
 
 
 def test_tests_that_are_put_off_fall_behind_only_so_far(slow):
-    beside = Beside(context(), context().q_network())
+    beside = ConcurrentEvaluator(context(), context().q_network())
     beside.hold()
     for seam in range(MOST_HELD + MOST_PENDING):
         beside.examine([CATCH], seam + 1)
@@ -289,18 +289,18 @@ def test_tests_that_are_put_off_fall_behind_only_so_far(slow):
     beside.process.on_wait = beside.process.answer
     beside.examine([CATCH], MOST_HELD + MOST_PENDING + 1)
     beside.keep_up()
-    assert [row["observed_frames"] for row in beside.rows] == [1]
+    assert [row["agent_steps"] for row in beside.rows] == [1]
 
 
 @pytest.mark.parametrize("name", ["RePR", "no-reh"])
 def test_only_a_consolidation_that_trains_a_generator_puts_its_tests_off(name, monkeypatch):
     told = []
-    monkeypatch.setattr(Beside, "hold", lambda self: told.append("hold"))
-    monkeypatch.setattr(Beside, "release", lambda self: told.append("release"))
-    monkeypatch.setattr(Beside, "finish", lambda self: told.append("finish") or [])
-    monkeypatch.setattr(Beside, "examine", lambda self, tasks, frames: told.append("examine"))
-    condition, agent = CONDITIONS[name], kept_weights(context().q_network())
-    generator = {f"generator.{part}": t for part, t in kept_weights(context().adversaries()[0]).items()}
+    monkeypatch.setattr(ConcurrentEvaluator, "hold", lambda self: told.append("hold"))
+    monkeypatch.setattr(ConcurrentEvaluator, "release", lambda self: told.append("release"))
+    monkeypatch.setattr(ConcurrentEvaluator, "finish", lambda self: told.append("finish") or [])
+    monkeypatch.setattr(ConcurrentEvaluator, "examine", lambda self, tasks, frames: told.append("examine"))
+    condition, agent = CONDITIONS[name], state_tensors(context().q_network())
+    generator = {f"generator.{part}": t for part, t in state_tensors(context().adversaries()[0]).items()}
     knowledge, teacher = KNOWLEDGE[condition.knowledge](), Teacher(agent, 0.0, 1.0)
     consolidation = Consolidation(context(), (DODGE, CATCH), condition.teaches, condition.retention, knowledge, teacher)
     consolidation.run(LongTermMemory(agent, ("dodge",), generator))
@@ -320,12 +320,12 @@ def test_a_test_that_is_waited_for_in_vain_is_played_at_full_priority(monkeypatc
     started = []
 
     def start(context, patient=True):
-        started.append((Slow if patient else ExaminerProcess)(context, patient=patient))
+        started.append((Slow if patient else EvalProcess)(context, patient=patient))
         return started[-1]
 
-    monkeypatch.setattr(examining, "ExaminerProcess", start)
+    monkeypatch.setattr(examining, "EvalProcess", start)
     network = context().q_network()
-    with Beside(context(), network) as beside:
+    with ConcurrentEvaluator(context(), network) as beside:
         beside.examine([CATCH, DODGE], 120)
         assert beside.finish() == [evaluate(context(), network, task, 120) for task in (CATCH, DODGE)]
         starved, hurried = started
@@ -335,26 +335,26 @@ def test_a_test_that_is_waited_for_in_vain_is_played_at_full_priority(monkeypatc
 
 def test_weights_are_those_of_the_seam(slow):
     network = context().q_network()
-    beside, before = Beside(context(), network), kept_weights(network)
+    beside, before = ConcurrentEvaluator(context(), network), state_tensors(network)
     beside.examine([CATCH], 120)
     with torch.no_grad():
         network.values.bias.fill_(7.0)
-    assert all(torch.equal(before[name], tensor) for name, tensor in beside.process.exams[0].weights.items())
+    assert all(torch.equal(before[name], tensor) for name, tensor in beside.process.jobs[0].weights.items())
 
 
 def test_a_stop_saves_what_is_outstanding_and_waits_for_nothing(tmp_path, teacher, monkeypatch):
-    shelf, asked = Shelf(tmp_path / "d", "d"), []
+    shelf, asked = CheckpointDir(tmp_path / "d", "d"), []
     with monkeypatch.context() as patch:
-        patch.setattr(examining, "ExaminerProcess", Slow)
+        patch.setattr(examining, "EvalProcess", Slow)
         patch.setattr(Slow, "answered", lambda self, seconds=0.0: bool(seconds and asked.append(seconds)))
-        learner = ShortTerm(context(keeper=Keeper(shelf, Interval(10**9), stop=lambda: bool(asked))), CATCH)
+        learner = ShortTerm(context(checkpointer=Checkpointer(shelf, Interval(10**9), stop=lambda: bool(asked))), CATCH)
         with pytest.raises(Stopped):
             learner.learn()
-        assert [exam.observed_frames for exam in learner.practice.examiner.pending] == [120, 240]
-        assert learner.practice.examiner.process is None  # closed
+        assert [job.agent_steps for job in learner.trainer.evaluator.pending] == [120, 240]
+        assert learner.trainer.evaluator.process is None  # closed
     told = []
-    keeper, progress = Keeper(shelf, Interval(10**9)), Progress(told.append)
-    again = ShortTerm(context(keeper=keeper, progress=progress), CATCH).learn()
+    checkpointer, progress = Checkpointer(shelf, Interval(10**9)), Progress(told.append)
+    again = ShortTerm(context(checkpointer=checkpointer, progress=progress), CATCH).learn()
     assert again.rows == teacher.rows
     assert all(torch.equal(tensor, teacher.weights[name]) for name, tensor in again.weights.items())
     assert [event["step"] for event in told if event.get("event") == "measured"] == [120, 240]
@@ -363,15 +363,15 @@ def test_a_stop_saves_what_is_outstanding_and_waits_for_nothing(tmp_path, teache
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from test_examining import CATCH, Interval, Keeper, Shelf, ShortTerm, context
+from test_evaluator import CATCH, Interval, Checkpointer, Shelf, ShortTerm, context
 written = Shelf.write
 def write(self, tensors, others):
     written(self, tensors, others)
-    if "practice/pending/0/tasks" in others:
+    if "trainer/pending/0/tasks" in others:
         print(learner.practice.examiner.process.process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 Shelf.write = write
-learner = ShortTerm(context(keeper=Keeper(Shelf(Path(sys.argv[1]), "d"), Interval(None, 24))), CATCH)
+learner = ShortTerm(context(checkpointer=Checkpointer(CheckpointDir(Path(sys.argv[1]), "d"), Interval(None, 24))), CATCH)
 learner.learn()
 """
 
@@ -385,11 +385,13 @@ def test_after_a_kill_the_process_is_gone_and_the_tests_are_played_again(tmp_pat
     while alive(killed.stdout.strip()) and time.monotonic() < end:
         time.sleep(0.02)
     assert not alive(killed.stdout.strip())
-    saved = json.loads((tmp_path / "d" / str(max(Shelf(tmp_path / "d", "d").numbers())) / "others.json").read_text())
-    assert saved["practice/pending/0/tasks"] == ["catch"]
-    assert saved["practice/rows/rows"] == []
-    keeper = Keeper(Shelf(tmp_path / "d", "d"))
-    assert ShortTerm(context(keeper=keeper), CATCH).learn().rows == teacher.rows
+    saved = json.loads(
+        (tmp_path / "d" / str(max(CheckpointDir(tmp_path / "d", "d").numbers())) / "others.json").read_text()
+    )
+    assert saved["trainer/pending/0/tasks"] == ["catch"]
+    assert saved["trainer/rows/rows"] == []
+    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"))
+    assert ShortTerm(context(checkpointer=checkpointer), CATCH).learn().rows == teacher.rows
 
 
 def alive(pid):
@@ -406,14 +408,14 @@ def test_worth_a_process_large_networks_on_a_gpu():
     assert worth_a_process(PAPER, torch.device("cuda"))
     assert not worth_a_process(PAPER, torch.device("cpu"))
     assert not worth_a_process(ARCADE, torch.device("cuda"))
-    assert isinstance(new_examiner(context(beside=True), torch.nn.Linear(1, 1)), Beside)
-    assert isinstance(new_examiner(context(beside=False), torch.nn.Linear(1, 1)), AtOnce)
+    assert isinstance(new_evaluator(context(beside=True), torch.nn.Linear(1, 1)), ConcurrentEvaluator)
+    assert isinstance(new_evaluator(context(beside=False), torch.nn.Linear(1, 1)), BlockingEvaluator)
 
 
 def test_a_checkpoint_of_the_other_way(slow):
     """One from a time when all tests were played at once is taken up; outstanding tests are never dropped."""
-    row = {"task": "catch", "observed_frames": 120, "scores": [1.0]}
-    beside = Beside(context(), context().q_network())
+    row = {"task": "catch", "agent_steps": 120, "scores": [1.0]}
+    beside = ConcurrentEvaluator(context(), context().q_network())
     beside.restore({"tested": 1, "rows": {"rows": [row]}})
     beside.examine([CATCH, DODGE], 120)
     assert beside.pending[0].tasks == ["dodge"]
@@ -421,16 +423,16 @@ def test_a_checkpoint_of_the_other_way(slow):
 
 def test_tests_that_were_owed_are_played_at_once_by_whoever_takes_the_stage_up(slow):
     then, now = context(), replace(context(), seed=7)  # an agent that has learnt on, meanwhile
-    beside = Beside(then, then.q_network())
+    beside = ConcurrentEvaluator(then, then.q_network())
     beside.examine([CATCH, DODGE], 120)
     beside.examine([CATCH], 240)
-    at_once = AtOnce(then, now.q_network())
+    at_once = BlockingEvaluator(then, now.q_network())
     at_once.restore(beside.state())
     assert at_once.state()["pending"].keys() == beside.state()["pending"].keys()  # a second stop loses nothing
     at_once.examine([CATCH], 360)
     agents = [then.q_network()] * 3 + [now.q_network()]
     asked = [(CATCH, 120), (DODGE, 120), (CATCH, 240), (CATCH, 360)]
-    assert at_once.finish() == [evaluate(then, agent, *exam) for agent, exam in zip(agents, asked, strict=True)]
+    assert at_once.finish() == [evaluate(then, agent, *job) for agent, job in zip(agents, asked, strict=True)]
     assert "pending" not in at_once.state()
 
 

@@ -40,7 +40,7 @@ def remember_three_tasks(method, settings, make):
 
 
 def test_raw_store_shares_its_fixed_size_equally():
-    settings = with_overrides(ARCADE, {**TINY, "rehearsal.items": 61})
+    settings = with_overrides(ARCADE, {**TINY, "rehearsal.capacity": 61})
     memory = remember_three_tasks(Rehearsal(), settings, flat_states)
     assert [len(memory.retained[f"items.{task}"]) for task in range(3)] == [20, 20, 20]
     assert [int(memory.retained[f"items.{task}"][0, 1, 5, 5]) for task in range(3)] == [10, 20, 30]
@@ -48,7 +48,7 @@ def test_raw_store_shares_its_fixed_size_equally():
 
 
 def test_compressed_store_fits_many_more_items_in_the_same_bytes():
-    settings = with_overrides(ARCADE, {**TINY, "rehearsal.items": 10_000, "rehearsal.limited-items": 12})
+    settings = with_overrides(ARCADE, {**TINY, "rehearsal.capacity": 10_000, "rehearsal.limited-capacity": 12})
     method = CompressedRehearsal()
     memory = remember_three_tasks(method, settings, flat_states)
     stored = method.stored(Context(settings, 6, 0, ("test",)), memory)

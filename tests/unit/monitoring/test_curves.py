@@ -21,7 +21,7 @@ from reaper.monitoring.heartbeat import LOST, Pulses
 from reaper.monitoring.status import Watcher
 from reaper.results.runs import read_results
 from reaper.storage.store import Store
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 
 
 def add(curves, step, **values):
@@ -88,7 +88,7 @@ def test_tensorboardx_itself_reads_the_same_checksums(tmp_path):
 def test_every_curve_of_a_study_is_there(tiny_run):
     found = read_curves(tiny_run)
     tags = {place.split("/")[2][:-9]: set(curves) for place, curves in found.items() if "/stages/" in place}
-    training = {f"training/{name}" for name in ("score", "loss", "epsilon", "frames_per_second")}
+    training = {f"training/{name}" for name in ("score", "loss", "epsilon", "steps_per_second")}
     assert training | {"evaluation/dodge", "states/real"} <= tags["learn-dodge-seed-0"]
     adversarial = {"generator/discriminator_loss", "generator/generator_loss", "generator/steps_per_second"}
     tests = {"evaluation/catch", "evaluation/dodge"}
@@ -96,7 +96,7 @@ def test_every_curve_of_a_study_is_there(tiny_run):
     assert repr_tags <= tags["RePR-consolidate-dodge-seed-0"]
     assert "training/alpha" not in tags["no-reh-consolidate-dodge-seed-0"]  # it has none
     (stage,) = [curves for place, curves in found.items() if "learn-catch" in place]
-    assert max(stage["training/epsilon"]) == TINY["short-term.observed-frames"]
+    assert max(stage["training/epsilon"]) == TINY["short-term.agent-steps"]
     assert set(stage["evaluation/catch"]) == {120, 240}  # its seams
     with Image.open(io.BytesIO(stage["states/real"][240])) as picture:
         assert len(picture.getcolors(1 << 16)) > 2
@@ -134,7 +134,7 @@ def test_the_score_matrix_is_that_of_the_results(tiny_run):
 def test_no_byte_of_a_stage_depends_on_the_curves(tmp_path):
     study = plan(["RePR"], "catch,dodge", device="cpu", overrides=TINY, workers=1)
     for name, drawn in (("with", True), ("without", False)):
-        carry_out(study, tmp_path / name, lambda stage, event: None, tensorboard=drawn)
+        execute(study, tmp_path / name, lambda stage, event: None, tensorboard=drawn)
     assert (tmp_path / "with" / "tensorboard").exists()
     assert not (tmp_path / "without" / "tensorboard").exists()
     files = [path.relative_to(tmp_path / "with") for path in (tmp_path / "with" / "stages").rglob("*.*")]
@@ -151,7 +151,7 @@ def test_a_failing_disk_for_curves_is_said_once_and_the_run_goes_on(tmp_path):
     Store.open_for(out, study.common).close()
     (out / "tensorboard").write_text("a file where the folder should be")
     (out / "live").write_text("the same")
-    store = carry_out(study, out, lambda stage, event: heard.append(event))
+    store = execute(study, out, lambda stage, event: heard.append(event))
     remarks = [event["text"] for event in heard if event.get("event") == "remark"]
     assert len(remarks) == 2
     assert "TensorBoard's curves" in remarks[0] or "TensorBoard's curves" in remarks[1]
@@ -169,7 +169,7 @@ def test_a_stage_leaves_its_file_while_it_runs_and_only_then(tmp_path):
             seen.extend(stage.state for stage in Watcher(out).look().stages if stage.state != "waiting")
 
     study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
-    carry_out(study, out, look)
+    execute(study, out, look)
     assert set(seen) == {"running"}
     assert list((out / "live").iterdir()) == []
 
@@ -179,7 +179,7 @@ def test_failed_stages_are_remembered_until_they_are_finished(tmp_path):
     overrides = {**TINY, "optimiser.learning-rate": 1e30}
     study = plan(["single"], "catch", device="cpu", overrides=overrides, workers=1)
     with pytest.raises(Diverged):
-        carry_out(study, out, lambda stage, event: None)
+        execute(study, out, lambda stage, event: None)
     (failed,) = [stage for stage in Watcher(out).look().stages if stage.state == "failed"]
     assert failed.exit_code == 70
     assert "the loss of learn Catch became" in failed.error
@@ -204,14 +204,14 @@ def test_a_stop_and_a_killed_process_are_told_apart(tmp_path):
 
     study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
     with pytest.raises(Stopped):
-        carry_out(study, out, stop_at_work)
+        execute(study, out, stop_at_work)
     (path,) = (out / "live").iterdir()
     assert json.loads(path.read_text())["state"] == "stopped"
     path.write_text(json.dumps({**json.loads(path.read_text()), "state": "running"}))  # as a kill would leave it
     Pulses(Store.open(out), lambda text: None).mark_lost()
     (stage,) = [stage for stage in Watcher(out).look().stages if stage.state != "waiting"]
     assert (stage.state, stage.error) == ("lost", LOST)
-    carry_out(study, out, lambda stage, event: None)
+    execute(study, out, lambda stage, event: None)
     assert Watcher(out).look().finished
 
 
@@ -251,7 +251,7 @@ def fake_wandb(monkeypatch):
 
 def test_wandb_gets_the_same_curves_pictures_and_scores(tmp_path, fake_wandb):
     study = plan(["no-reh"], "catch,dodge", device="cpu", overrides=TINY, workers=1)
-    store = carry_out(study, tmp_path / "out", lambda stage, event: None, wandb=True)
+    store = execute(study, tmp_path / "out", lambda stage, event: None, wandb=True)
     (run,) = fake_wandb.runs
     assert run.ended == 0
     assert run.options["dir"] == str(tmp_path / "out")
@@ -282,7 +282,7 @@ def test_wandb_that_breaks_does_not_stop_the_run(tmp_path, fake_wandb, monkeypat
     monkeypatch.setattr(FakeRun, "log", broken)
     heard = []
     study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
-    carry_out(study, tmp_path / "out", lambda stage, event: heard.append(event), wandb=True)
+    execute(study, tmp_path / "out", lambda stage, event: heard.append(event), wandb=True)
     (text,) = [event["text"] for event in heard if event.get("event") == "remark"]
     assert "wandb's curves" in text
     assert "the network is down" in text
@@ -295,7 +295,7 @@ def test_wandb_that_does_not_start_is_one_line(tmp_path, fake_wandb):
     fake_wandb.init = init
     study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
     with pytest.raises(UserError, match="WANDB_MODE=offline"):
-        carry_out(study, tmp_path / "out", lambda stage, event: None, wandb=True)
+        execute(study, tmp_path / "out", lambda stage, event: None, wandb=True)
 
 
 def test_without_wandb_its_pip_command_is_named(tmp_path, monkeypatch, capfd):

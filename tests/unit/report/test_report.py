@@ -74,15 +74,15 @@ def _header_and_row(grid, label: str):
 def test_how_it_was_made_is_told(tmp_path: Path):
     text = for_markdown(make_store(tmp_path / "run", {"RePR": KEEPS}, seeds=(3,), fraction=0.25))
     assert "Fraction of the budget: 0.25. Seeds: 3." in text
-    assert row_of(text, "### Settings that differ", "frames.size") == ["frames.size", "16", "84"]
+    assert row_of(text, "### Settings that differ", "observation.frame-size") == ["observation.frame-size", "16", "84"]
     assert "processor: abacus" in text
     assert "torch: 9.9" in text
     # 3 teachers, 3 consolidations; 3 evaluations of memories, 3 of teachers and one of random play: 60 s each
     assert row_of(text, "### Wall time", "evaluate") == ["evaluate", "7", "7.0 min", "1.0 min", ""]
-    trained = SETTINGS.short_term.observed_frames
+    trained = SETTINGS.short_term.agent_steps
     assert row_of(text, "### Wall time", "short-term")[4] == f"{trained / 60:,.0f}"
     # The first of the three consolidations takes its teacher over and trains nothing.
-    assert row_of(text, "### Wall time", "consolidate")[4] == f"{SETTINGS.long_term.observed_frames / 60:,.0f}"
+    assert row_of(text, "### Wall time", "consolidate")[4] == f"{SETTINGS.long_term.agent_steps / 60:,.0f}"
     assert row_of(text, "### Wall time", "together")[1:3] == ["13", "13.0 min"]
 
 

@@ -43,7 +43,7 @@ def printed_rows(store, capsys: pytest.CaptureFixture[str]) -> list[dict[str, st
 def test_the_columns_are_those_that_were_promised(store, capsys):
     rows = printed_rows(store, capsys)
     promised = (
-        "format condition sequence fraction seed stage after_task moment task observed_frames episode score "
+        "format condition sequence fraction seed stage after_task moment task agent_steps episode score "
         "single_score random_score memory_bytes"
     )
     assert list(rows[0]) == promised.split()
@@ -67,11 +67,11 @@ def test_a_row_by_hand(store, capsys):
     chosen = {"condition": "RePR", "seed": "1", "stage": "2", "moment": "learnt", "task": "dodge"}
     first, second = [row for row in rows if chosen.items() <= row.items()]
     assert (first["score"], second["score"]) == ("89.5", "90.5")
-    assert (first["observed_frames"], first["after_task"]) == ("80000", "dodge")
+    assert (first["agent_steps"], first["after_task"]) == ("80000", "dodge")
     assert (first["single_score"], first["random_score"]) == ("100.0", "0.0")
     assert first["memory_bytes"] == str(2_500_000 * 2)
     chosen = {"condition": "RePR", "seed": "0", "moment": "learning", "task": "catch"}
-    learning = [(row["stage"], row["observed_frames"], row["score"]) for row in rows if chosen.items() <= row.items()]
+    learning = [(row["stage"], row["agent_steps"], row["score"]) for row in rows if chosen.items() <= row.items()]
     # the teacher's curve, then long-term training on two more tasks; two games each
     assert learning[::2] == [
         ("1", "20000", "4.5"),

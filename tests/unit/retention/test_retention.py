@@ -5,14 +5,14 @@ import torch
 from conftest import TINY
 
 from reaper.config.presets import ARCADE, with_overrides
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
-from reaper.retention import EWC, Nothing, OnlineEWC
+from reaper.retention import EWC, NoRetention, OnlineEWC
 from reaper.retention.rehearsal import RecalledItems
 
-SETTINGS = with_overrides(ARCADE, {**TINY, "ewc.strength": 4.0, "ewc.online-strength": 10.0, "long-term.alpha": 0.25})
+SETTINGS = with_overrides(ARCADE, {**TINY, "ewc.ewc_lambda": 4.0, "ewc.online-lambda": 10.0, "long-term.alpha": 0.25})
 CONTEXT = Context(SETTINGS, 6, 0, ("test",))
 LOSSES = torch.tensor([1.0, 3.0])
 
@@ -33,8 +33,8 @@ PARAMETERS = sum(p.numel() for p in network().parameters())
 
 
 def test_nothing_adds_nothing():
-    memory = LongTermMemory(kept_weights(network()), ("a",))
-    recall = Nothing().recall(CONTEXT, memory, QValues(), network())
+    memory = LongTermMemory(state_tensors(network()), ("a",))
+    recall = NoRetention().recall(CONTEXT, memory, QValues(), network())
     assert recall.draw(5) == ()
     assert recall.combine(LOSSES, list(network(5.0).parameters())).item() == 2.0
 
@@ -42,8 +42,8 @@ def test_nothing_adds_nothing():
 def test_ewc_has_a_penalty_for_every_earlier_task():
     retained = {f"fisher.0.{name}": value for name, value in constant(2.0).items()}
     retained |= {f"fisher.1.{name}": value for name, value in constant(3.0).items()}
-    retained |= {f"anchor.0.{name}": value for name, value in kept_weights(network(-0.5)).items()}
-    memory = LongTermMemory(kept_weights(network()), ("a", "b"), retained)
+    retained |= {f"anchor.0.{name}": value for name, value in state_tensors(network(-0.5)).items()}
+    memory = LongTermMemory(state_tensors(network()), ("a", "b"), retained)
     recall = EWC().recall(CONTEXT, memory, QValues(), network())
     # The second anchor is the agent itself: nothing. The first is 0.5 away everywhere: 2 * 0.25 a parameter.
     at_agent = recall.combine(LOSSES, list(network().parameters())).item()
@@ -55,7 +55,7 @@ def test_ewc_has_a_penalty_for_every_earlier_task():
 
 def test_online_ewc_has_one_penalty_anchored_at_the_agent():
     retained = {f"fisher.{name}": value for name, value in constant(0.5).items()}
-    memory = LongTermMemory(kept_weights(network()), ("a", "b", "c"), retained)
+    memory = LongTermMemory(state_tensors(network()), ("a", "b", "c"), retained)
     recall = OnlineEWC().recall(CONTEXT, memory, QValues(), network())
     assert recall.combine(LOSSES, list(network().parameters())).item() == pytest.approx(2.0)
     moved = recall.combine(LOSSES, list(network(0.1).parameters())).item()

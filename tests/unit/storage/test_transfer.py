@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reaper.errors import DamagedArtefact
-from reaper.storage.checkpoints import Shelf
+from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.store import Store
 from reaper.storage.transfer import pack, pack_checkpoint, unpack_checkpoint, unpack_stage
 
@@ -58,9 +58,9 @@ def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
 
 def test_the_newest_whole_checkpoint_travels(tmp_path):
     store, other, digest = opened(tmp_path / "from"), opened(tmp_path / "to"), "0" * 20
-    shelf = Shelf(store.unfinished(digest), digest)
+    shelf = CheckpointDir(store.unfinished(digest), digest)
     for count in range(3):
         shelf.write({}, {"count": count})
     (shelf.folder / "3" / "others.json").write_text("{}")
     unpack_checkpoint(pack_checkpoint(store, digest), other, digest)
-    assert Shelf(other.unfinished(digest), digest).newest()[0] == {"count": 1}
+    assert CheckpointDir(other.unfinished(digest), digest).newest()[0] == {"count": 1}

@@ -19,10 +19,10 @@ from reaper.results.runs import read_results
 from reaper.storage.pack import export_run, export_weights
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
-from reaper.study.continue_from import contents_of, inherit
+from reaper.study.continue_from import contents_of, open_initial_memory
 from reaper.study.plan import plan
 
-SELDOM_TESTED = {"evaluation.every": 10_000, "evaluation.games": 1}  # whole games take most of a small run's time
+SELDOM_TESTED = {"evaluation.interval": 10_000, "evaluation.episodes": 1}  # whole games take most of a small run's time
 
 
 def plan_tiny(conditions, tasks, source, **options):
@@ -89,7 +89,7 @@ def test_the_report_says_what_is_not_known(further):
     assert np.isnan(result.scores[:2]).all()
     assert not np.isnan(result.scores[2:]).any()
     assert np.isnan(result.single[:3]).all()
-    assert [phase.observed_frames for phase in result.phases] == [0, 0, 0, 160]
+    assert [phase.agent_steps for phase in result.phases] == [0, 0, 0, 160]
     scores = gather_scores(results)[0]
     assert scores.without_reference == ("catch", "dodge", "frog")
     assert any("reaper run single --tasks catch,dodge,frog" in text for text in cautions(scores, []))
@@ -129,7 +129,7 @@ def test_metrics_begin_where_the_scores_do():
         ("RePR-extend", "shooter", {}, "network of width 1"),
         ("RePR", "catch,shooter", {}, "catch is a task that .* knows already"),
         ("RePR", "ALE/Pong-v5", {}, "sees 2 frames of 16 pixels"),
-        ("RePR", "shooter", {"generator.latents": 32}, "of another network"),
+        ("RePR", "shooter", {"generator.latent_size": 32}, "of another network"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_refused(pack, condition, tasks, options, said):
@@ -172,4 +172,4 @@ def test_a_task_that_would_import_a_module_is_not_opened(monkeypatch, pack):
     forged = LongTermMemory(found.memory.agent, ("os:Anything-v0",), found.memory.retained)
     monkeypatch.setattr(inheriting, "find_memory", lambda *_: inheriting.replace(found, memory=forged))
     with pytest.raises(UserError, match="would run code of its own"):
-        inherit(pack)
+        open_initial_memory(pack)

@@ -18,9 +18,9 @@ from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study import experiments
 from reaper.study.experiments import EXPERIMENTS, plan_experiment
-from reaper.study.plan import carry_out, plan
+from reaper.study.plan import execute, plan
 
-SHRUNK = {**TINY, "evaluation.every": 200}
+SHRUNK = {**TINY, "evaluation.interval": 200}
 OPTIONS = {"device": "cpu", "workers": 1, "overrides": SHRUNK}
 
 
@@ -31,7 +31,7 @@ def planned(name, tasks="catch,dodge", **options):
 def carried_out(study, out):
     """The store, and the kinds of the stages that were run and not found there."""
     ran = []
-    store = carry_out(study, out, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else 0)
+    store = execute(study, out, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else 0)
     return store, ran
 
 
@@ -201,14 +201,14 @@ def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
 
 
 def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
-    from reaper.report.experiment_data import Material
+    from reaper.report.experiment_data import ExperimentData
     from reaper.report.experiment_grids import importance, overlap
 
     record = {"tasks": list(paper.TASKS), "titles": list(paper.TITLES), "sequence": "atari-3", "stages": []}
-    grids, _ = overlap(Material(Store("nowhere"), [record], []))
+    grids, _ = overlap(ExperimentData(Store("nowhere"), [record], []))
     assert grids[0].rows == [("RePR, paper", "0.691", "0.233", "0.198"), ("RePR-rev, paper", "0.753", "0.192", "0.110")]
     two = {**record, "tasks": list(paper.TASKS[:2]), "titles": list(paper.TITLES[:2])}
-    assert importance(Material(Store("nowhere"), [two], []))[0] == []
+    assert importance(ExperimentData(Store("nowhere"), [two], []))[0] == []
 
 
 # -- a store with experiments is checked, moved and damaged like any other
@@ -280,14 +280,14 @@ def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
     assert rows["ewc-search"]["learnt"] > 0  # the other points of the grid are like those that are done
     bare = listed(capfd, "--out", str(finished[0].folder / "nowhere"), "--tasks", "catch,dodge", *settings)
     # two teachers of 240 frames; RePR and RePR-rev each gather 240, then distil 160; four Fishers gather 240 each
-    assert bare["overlap"]["observed_frames"] == 2 * 240 + 2 * (240 + 160) + 4 * 240
+    assert bare["overlap"]["agent_steps"] == 2 * 240 + 2 * (240 + 160) + 4 * 240
     assert bare["overlap"]["gan_steps"] == 2 * 2 * 8
 
 
 def test_work_of_a_stage_is_read_from_its_spec():
     study = planned("item-quality")
     loads = {stage.title: load_of(stage) for stage in study.stages}
-    games = SHRUNK["evaluation.games"]
+    games = SHRUNK["evaluation.episodes"]
     assert loads["learn catch (seed 0)"] == Load(learnt_frames=240, games=2 * games)  # tests at 200 and at 240
     assert loads["dream of catch (seed 0)"] == Load(gathered_frames=240, gan_steps=8)
     assert loads["student of catch and dodge from real items (seed 0)"] == Load(160, 480, games=2 * games)
@@ -300,9 +300,11 @@ def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
     monkeypatch.setattr(forecast, "_probed", lambda stage, load, means: 3600.0 if load.learnt_frames else 0.0)
     learning = sum(load_of(stage).learnt_frames > 0 for stage in study.stages)
     assert learning == 2 + 1 + 6  # teachers, one memory, students
-    assert forecast.cost(study.stages, replace(study.means, workers=1)).hours == pytest.approx(9)
-    assert forecast.cost(study.stages, replace(study.means, workers=2)).hours == pytest.approx(4.5)
-    assert forecast.cost(study.stages, replace(study.means, workers=50)).hours == pytest.approx(3)  # one after another
+    assert forecast.cost(study.stages, replace(study.resources, workers=1)).hours == pytest.approx(9)
+    assert forecast.cost(study.stages, replace(study.resources, workers=2)).hours == pytest.approx(4.5)
+    assert forecast.cost(study.stages, replace(study.resources, workers=50)).hours == pytest.approx(
+        3
+    )  # one after another
 
 
 def test_a_dry_run_prints_the_graph_and_writes_nothing(tmp_path, capfd, monkeypatch):

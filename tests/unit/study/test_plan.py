@@ -65,9 +65,9 @@ def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
     from reaper.study.preflight import check_room
 
     study = plan(["RePR"], "catch,dodge,frog", overrides=TINY, device="cpu")
-    check_room(study.chains, all_conditions.folder, study.means, free=1)
+    check_room(study.chains, all_conditions.folder, study.resources, free=1)
     with pytest.raises(UserError, match="of memory and"):
-        check_room(study.chains, tmp_path, study.means, free=1)
+        check_room(study.chains, tmp_path, study.resources, free=1)
 
 
 def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):

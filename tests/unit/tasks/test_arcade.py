@@ -22,14 +22,14 @@ def opened(name: str, games: int = GAMES) -> ArcadeTask:
 
 
 def act(task: ArcadeTask, action: int | np.ndarray) -> Step:
-    task.send(np.full(task.games, action) if isinstance(action, int) else action)
+    task.send(np.full(task.num_envs, action) if isinstance(action, int) else action)
     return task.receive()
 
 
 def played(name: str, seed: int, moves: int = 250) -> tuple[list[Step], np.ndarray]:
     task = opened(name)
     first = task.reset(seed)
-    choices = np.random.default_rng(1).integers(task.actions, size=(moves, GAMES))
+    choices = np.random.default_rng(1).integers(task.num_actions, size=(moves, GAMES))
     return [act(task, row) for row in choices], first
 
 
@@ -38,7 +38,7 @@ def test_same_seed_and_actions_give_the_same_games(name: str) -> None:
     (steps, first), (again, first_again), (other, _) = played(name, 5), played(name, 5), played(name, 6)
     assert np.array_equal(first, first_again)
     for step, same in zip(steps, again, strict=True):
-        for field in ("frames", "rewards", "ended", "cut_off", "lost_life", "only_reset"):
+        for field in ("frames", "rewards", "done", "truncated", "lost_life", "autoreset"):
             assert np.array_equal(getattr(step, field), getattr(same, field))
     assert any(not np.array_equal(step.frames, differs.frames) for step, differs in zip(steps, other, strict=True))
 
@@ -51,7 +51,7 @@ def test_a_reset_forgets_the_games_before(name: str) -> None:
         act(task, RIGHT)
     assert np.array_equal(task.reset(5), first)
     steps = [act(task, NOTHING) for _ in range(LONGEST_GAME - 2)]
-    assert not any(step.cut_off.any() for step in steps), "the counter of observed frames was not reset"
+    assert not any(step.truncated.any() for step in steps), "the counter of agent steps was not reset"
 
 
 @every_game
@@ -75,7 +75,7 @@ def test_shapes_and_kinds(name: str) -> None:
         assert step.frames.dtype == np.uint8
         assert step.rewards.shape == (GAMES,)
         assert step.rewards.dtype == np.float32
-        for flags in (step.ended, step.cut_off, step.lost_life, step.only_reset):
+        for flags in (step.done, step.truncated, step.lost_life, step.autoreset):
             assert flags.shape == (GAMES,)
             assert flags.dtype == bool
 
@@ -103,16 +103,16 @@ def test_what_a_step_brought_is_not_changed_by_the_next(name: str) -> None:
 def test_a_finished_game_starts_anew_on_the_next_step(name: str) -> None:
     steps, _ = played(name, 2, moves=450)
     ended_before = np.zeros(GAMES, dtype=bool)
-    observed_frames = np.ones(GAMES, dtype=int)
+    agent_steps = np.ones(GAMES, dtype=int)
     for step in steps:
-        assert np.array_equal(step.only_reset, ended_before)
-        assert not step.rewards[step.only_reset].any()
-        assert not (step.only_reset & (step.ended | step.lost_life)).any()
-        observed_frames = np.where(step.only_reset, 1, observed_frames + 1)
-        assert np.array_equal(step.cut_off, step.ended & (observed_frames == LONGEST_GAME))
-        assert (observed_frames <= LONGEST_GAME).all()
-        ended_before = step.ended
-    assert any(step.only_reset.any() for step in steps)
+        assert np.array_equal(step.autoreset, ended_before)
+        assert not step.rewards[step.autoreset].any()
+        assert not (step.autoreset & (step.done | step.lost_life)).any()
+        agent_steps = np.where(step.autoreset, 1, agent_steps + 1)
+        assert np.array_equal(step.truncated, step.done & (agent_steps == LONGEST_GAME))
+        assert (agent_steps <= LONGEST_GAME).all()
+        ended_before = step.done
+    assert any(step.autoreset.any() for step in steps)
 
 
 @every_game
@@ -123,7 +123,7 @@ def test_another_frame_size_is_refused(name: str) -> None:
 
 def test_tasks_say_what_they_are() -> None:
     for name, task in ARCADE.items():
-        assert (task.name, task.actions, task.frame_size) == (name, 6, 16)
+        assert (task.name, task.num_actions, task.frame_size) == (name, 6, 16)
         assert task.title
         assert task.about
         assert "\n" not in task.about
@@ -156,13 +156,13 @@ def test_dodge_ends_with_the_third_hit() -> None:
         step = act(task, NOTHING)
         assert step.rewards.tolist() == [-1]
         assert step.lost_life.all()
-        assert not step.cut_off.any()
+        assert not step.truncated.any()
         assert task.wall_row[0] == 0, "the wall that hit is gone"
-        lives.append((int(task.lives_left[0]), bool(step.ended[0])))
+        lives.append((int(task.lives_left[0]), bool(step.done[0])))
         shades.append(int(step.frames[0, -1, 0]))
     assert lives == [(2, False), (1, False), (0, True)]
     assert len(set(shades)) == 3, "lives show"
-    assert act(task, NOTHING).only_reset.all()
+    assert act(task, NOTHING).autoreset.all()
     assert task.lives_left[0] == 3
 
 
@@ -273,11 +273,11 @@ def mean_score(name: str, by_hand: bool) -> float:
     task = opened(name, games=32)
     task.reset(11)
     choices = np.random.default_rng(0)
-    score, over = np.zeros(task.games), np.zeros(task.games, dtype=bool)
+    score, over = np.zeros(task.num_envs), np.zeros(task.num_envs, dtype=bool)
     while not over.all():
-        step = act(task, skilled(task) if by_hand else choices.integers(task.actions, size=task.games))
+        step = act(task, skilled(task) if by_hand else choices.integers(task.num_actions, size=task.num_envs))
         score += np.where(over, 0, step.rewards)
-        over |= step.ended
+        over |= step.done
     return float(score.mean())
 
 

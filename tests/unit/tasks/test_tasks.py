@@ -60,9 +60,9 @@ def test_a_gymnasium_task_keeps_the_contract():
     for _ in range(30):
         task.send(np.array([0, 1, 2]))
         step = task.receive()
-        assert (step.rewards[step.only_reset] == 0).all()
-        resets, ends = resets + step.only_reset.sum(), ends + step.ended.sum()
-        assert (step.cut_off <= step.ended).all()
+        assert (step.rewards[step.autoreset] == 0).all()
+        resets, ends = resets + step.autoreset.sum(), ends + step.done.sum()
+        assert (step.truncated <= step.done).all()
     assert resets > 10
     assert 0 <= ends - resets <= 3
     assert np.array_equal(task.reset(7), first)
@@ -70,7 +70,7 @@ def test_a_gymnasium_task_keeps_the_contract():
 
 
 def test_a_users_environment_is_learnt_like_any_other(tmp_path):
-    overrides = {"frames.size": 24, "frames.history": 3}
+    overrides = {"observation.frame-size": 24, "frames.frame_stack": 3}
     store = run_tiny(tmp_path / "out", ["RePR"], tasks="test/Lights-v0", scale="arcade", overrides=overrides)
     (result,) = read_results(store)
     assert result.finished
@@ -79,7 +79,7 @@ def test_a_users_environment_is_learnt_like_any_other(tmp_path):
 def test_fewer_actions_are_said_and_do_nothing():
     register_task("three-way", Task("three-way", "Three-way", 3, ARCADE["catch"].open, 16))
     sequence = find_sequence("three-way,dodge")
-    assert sequence.actions == 6
+    assert sequence.num_actions == 6
     assert "three-way has 3 actions of the sequence's 6" in sequence.notices[0]
 
     class Recorder:
@@ -113,10 +113,10 @@ def test_atari_keeps_the_contract():
     for _ in range(700):
         task.send(random.integers(18, size=4))
         step = task.receive()
-        assert (step.only_reset == was_ended).all()
-        assert (step.rewards[step.only_reset] == 0).all()
-        was_ended = step.ended
-        lost, ended, resets = lost + step.lost_life.sum(), ended + step.ended.sum(), resets + step.only_reset.sum()
+        assert (step.autoreset == was_ended).all()
+        assert (step.rewards[step.autoreset] == 0).all()
+        was_ended = step.done
+        lost, ended, resets = lost + step.lost_life.sum(), ended + step.done.sum(), resets + step.autoreset.sum()
     assert ended >= 4
     assert lost >= 4 * ended  # five lives a game: four lost while it goes on, and the last ends it
     assert resets >= ended - 4

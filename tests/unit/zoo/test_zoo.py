@@ -12,7 +12,7 @@ from PIL import Image
 import reaper
 from reaper.cli.main import main
 from reaper.errors import UserError
-from reaper.storage.files import write_sealed
+from reaper.storage.files import write_checksummed
 from reaper.storage.pack_file import Pack
 from reaper.storage.store import Store
 from reaper.zoo import Entry, entries, pretrained
@@ -105,7 +105,7 @@ def test_another_pack_under_the_same_name_is_refused(tmp_path):
     pack.unlink()
     with pytest.raises(UserError, match="is missing"):
         Entry("arcade-3", tmp_path, facts).check()
-    write_sealed(tmp_path / "odd.json", {"sha256": "0"})
+    write_checksummed(tmp_path / "odd.json", {"sha256": "0"})
     with pytest.raises(UserError, match="does not describe a pack"):
         entries(tmp_path)
 

@@ -106,24 +106,24 @@ class Generator(nn.Module):
         weight, bias = layer.weight.to(rounding), layer.bias.to(rounding)
         return weight, bias.detach() if self.training else bias
 
-    def draw_latents(self, count: int, randomness: torch.Generator) -> torch.Tensor:
+    def draw_latents(self, count: int, rng: torch.Generator) -> torch.Tensor:
         """z = U(-1, 1)."""
-        return torch.rand(count, self.latents, generator=randomness, device=randomness.device) * 2 - 1
+        return torch.rand(count, self.latents, generator=rng, device=rng.device) * 2 - 1
 
     @torch.no_grad()
-    def dream(self, count: int, randomness: torch.Generator, chunk: int = 1000) -> torch.Tensor:
+    def dream(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
         """Pseudo-items: uint8 states, drawn in inference mode so that a state does not depend on its neighbours."""
         self.eval()
-        dreams = room_for_items(count, (self.history, self.frame_size, self.frame_size), randomness.device)
+        dreams = room_for_items(count, (self.history, self.frame_size, self.frame_size), rng.device)
         for part in dreams.split(chunk):
-            part.copy_(unscale(self(self.draw_latents(len(part), randomness))).round_())
+            part.copy_(unscale(self(self.draw_latents(len(part), rng))).round_())
         return dreams
 
 
-def initialise_adversarial(network: nn.Module, randomness: torch.Generator) -> None:
+def initialise_adversarial(network: nn.Module, rng: torch.Generator) -> None:
     """Weights N(0, 0.02), zero biases, for generator and discriminator alike."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
-            nn.init.normal_(module.weight, 0.0, 0.02, generator=randomness)
+            nn.init.normal_(module.weight, 0.0, 0.02, generator=rng)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

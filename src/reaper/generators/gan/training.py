@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from reaper.compute.compilation import WORTH_IT, quick_rounding
-from reaper.compute.cuda_graph import recorded
+from reaper.compute.compilation import WORTH_IT, compute_dtype_for
+from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.optimiser import FlatWeights, adversarial_optimiser
 from reaper.compute.update import Answer, Batch, Update
 from reaper.context import Context
@@ -26,7 +26,7 @@ class Adversaries:
         tasks: int,
         rounding: torch.dtype | None,
     ) -> None:
-        self.settings, self.randomness = context.settings.generator, context.stream("adversarial batches")
+        self.settings, self.rng = context.settings.generator, context.rng("adversarial batches")
         self.generator, self.discriminator = context.adversaries()
         self.new_states, self.pseudo_items, self.tasks = new_states, pseudo_items, tasks
         self.rounding = {"rounding": rounding}
@@ -34,21 +34,21 @@ class Adversaries:
     def real(self) -> torch.Tensor:
         """Raw pixels of the new task with probability 1/T, else of the previous generator's dreams."""
         count = self.settings.batch_size
-        new = self.new_states.sample_states(count, self.randomness)
+        new = self.new_states.sample_states(count, self.rng)
         if self.pseudo_items is None:
             return new.float()
-        dreamt = self.pseudo_items.sample_states(count, self.randomness)
-        uniform = torch.rand(count, generator=self.randomness, device=new.device)
+        dreamt = self.pseudo_items.sample_states(count, self.rng)
+        uniform = torch.rand(count, generator=self.rng, device=new.device)
         return gan_data(new, dreamt, uniform, self.tasks).float()
 
     def latents(self) -> torch.Tensor:
-        return self.generator.draw_latents(self.settings.batch_size, self.randomness)
+        return self.generator.draw_latents(self.settings.batch_size, self.rng)
 
     def noise(self) -> torch.Tensor:
         """For a batch of states: U(-1, 1)."""
         size, history = self.generator.frame_size, self.generator.history
         shape = (self.settings.batch_size, history, size, size)
-        return torch.rand(shape, generator=self.randomness, device=self.randomness.device) * 2 - 1
+        return torch.rand(shape, generator=self.rng, device=self.rng.device) * 2 - 1
 
     def seen(self, pixels: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """What the discriminator gets to see of raw pixels: noisy, then rescaled."""
@@ -58,7 +58,7 @@ class Adversaries:
     def discriminator_batch(self) -> Batch:
         latents, noise = self.latents(), self.noise()
         real, more_noise = self.real(), self.noise()
-        epsilon = torch.rand(len(real), generator=self.randomness, device=real.device)
+        epsilon = torch.rand(len(real), generator=self.rng, device=real.device)
         return latents, noise, real, more_noise, epsilon
 
     def generator_batch(self) -> Batch:
@@ -79,7 +79,7 @@ class Adversaries:
         real = self.seen(real_pixels, more_noise)
         norms = gradient_norms(answer(interpolate(real, fake, epsilon), slopes=True))
         real_scores, fake_scores = answer(torch.cat([real, fake])).split(len(real))
-        return disc_loss(real_scores, fake_scores, norms, self.settings.penalty, self.settings.drift)
+        return disc_loss(real_scores, fake_scores, norms, self.settings.gradient_penalty, self.settings.drift)
 
     def generator_loss(
         self, answer: Answer, weights: list[torch.Tensor], latents: torch.Tensor, noise: torch.Tensor
@@ -96,7 +96,7 @@ class AdversarialTraining:
         on_cpu = context.device.type == "cpu"
         compiles = context.compiles and not on_cpu and settings.steps >= WORTH_IT
         rounds = compiles or (context.compiles and on_cpu)
-        rounding = quick_rounding(context.device) if rounds else None
+        rounding = compute_dtype_for(context.device) if rounds else None
         self.pair = pair = Adversaries(context, new_states, pseudo_items, tasks, rounding)
         d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (adversarial_optimiser(settings, weights) for weights in (d_weights, g_weights))
@@ -108,7 +108,7 @@ class AdversarialTraining:
         self.pairs_done = 0
         self.curve = Rows()  # the losses at some 100 points
         self.parts = Parts(d_weights=d_weights, g_weights=g_weights, d_optimiser=d_optimiser, g_optimiser=g_optimiser)
-        self.parts |= {"batches": pair.randomness, "curve": self.curve}
+        self.parts |= {"batches": pair.rng, "curve": self.curve}
 
     def both(self) -> None:
         """One step of each."""
@@ -119,11 +119,11 @@ class AdversarialTraining:
         """Gets ready for the first step."""
         self.pair.generator.train()
         if self.context.device.type == "cuda":
-            self.step = recorded(self.both, self.parts)
+            self.step = capture_graph(self.both, self.parts)
 
     def run(self) -> Generator:
         context, pairs = self.context, self.context.settings.generator.steps // 2
-        context.keeper.keep("adversarial", self)
+        context.checkpointer.keep("adversarial", self)
         done = 2 * self.pairs_done
         context.progress.begin("dream practice", 2 * pairs, "steps", done, curves=("generator",))
         if self.pairs_done < pairs:
@@ -134,7 +134,7 @@ class AdversarialTraining:
                 self.note(*self.losses.tolist())
             self.pairs_done += 1
             context.progress.advance(2)
-            context.keeper.reached(2)
+            context.checkpointer.reached(2)
         return self.pair.generator.eval()
 
     def note(self, d_loss: float, g_loss: float) -> None:

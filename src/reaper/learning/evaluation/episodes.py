@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from reaper.context import Context
-from reaper.learning.actor import Player
+from reaper.learning.actor import Actor
 from reaper.tasks.task import Task, VectorTask
 
 
-def steps_of_whole_games(
+def episode_steps(
     context: Context,
     network: torch.nn.Module | None,
     task: Task,
@@ -24,22 +24,22 @@ def steps_of_whole_games(
     """Each game's first whole game, all played at once, step by step: the scores so far, and how many games are over.
     Without a network, random actions. Games that are `opened` already stay open."""
     settings = context.settings.evaluation
-    games = opened or context.open(task, settings.games)
-    player = Player(games, context.settings.frames.history, context.actions, context.device)
-    randomness = context.dice("evaluation", task.name, *names)
-    player.begin(context.derive_seed("evaluation games", task.name, *names))
-    totals = np.zeros(settings.games)
-    playing = np.ones(settings.games, dtype=bool)
+    games = opened or context.open(task, settings.episodes)
+    actor = Actor(games, context.settings.observation.frame_stack, context.num_actions, context.device)
+    rng = context.cpu_rng("evaluation", task.name, *names)
+    actor.begin(context.derive_seed("evaluation games", task.name, *names))
+    totals = np.zeros(settings.episodes)
+    playing = np.ones(settings.episodes, dtype=bool)
     try:
         while playing.any():
-            player.send(network, settings.exploration if network else 1.0, randomness)
-            step = player.receive()
+            actor.send(network, settings.epsilon if network else 1.0, rng)
+            step = actor.receive()
             totals += np.where(playing, step.rewards, 0.0)
-            playing &= ~step.ended
-            context.keeper.reached()
+            playing &= ~step.done
+            context.checkpointer.reached()
             yield totals, int((~playing).sum())
     finally:
-        player.rest()
+        actor.rest()
         if opened is None:
             games.close()
 
@@ -53,13 +53,13 @@ class Pace(NamedTuple):
     whole: bool  # whether the games were over before the time was
 
 
-def pace_of_whole_games(
+def measure_pace(
     context: Context, network: torch.nn.Module, task: Task, seconds: float, opened: VectorTask | None = None
 ) -> Pace:
     """Plays for so many seconds after the first step, or until all games are over."""
     start = first = now = time.perf_counter()
     steps = -1
-    for _ in steps_of_whole_games(context, network, task, ("pace",), opened):
+    for _ in episode_steps(context, network, task, ("pace",), opened):
         steps, now = steps + 1, time.perf_counter()
         first = first if steps else now
         if steps and now - first > seconds:
@@ -71,13 +71,13 @@ def evaluate(
     context: Context,
     network: torch.nn.Module | None,
     task: Task,
-    observed_frames: int,
+    agent_steps: int,
     opened: VectorTask | None = None,
 ) -> dict[str, object]:
-    """One row of results: what the network scores on a task after so many observed frames."""
+    """One row of results: what the network scores on a task after so many agent steps."""
     progress, scores = context.progress, []
-    with progress.aside(f"test {task.title}", context.settings.evaluation.games, "games"):
-        for totals, over in steps_of_whole_games(context, network, task, (observed_frames,), opened):
+    with progress.aside(f"test {task.title}", context.settings.evaluation.episodes, "games"):
+        for totals, over in episode_steps(context, network, task, (agent_steps,), opened):
             scores = totals.tolist()
             progress.advance(over - progress.done)
-    return {"task": task.name, "observed_frames": observed_frames, "scores": scores}
+    return {"task": task.name, "agent_steps": agent_steps, "scores": scores}

@@ -2,7 +2,7 @@
 
 On a CPU, and for small frames anywhere, they are played at once, while training waits. Beside a large network on a GPU
 they are played in a process of their own, from a copy of the weights, while training goes on. The rows are the same
-function of seed, weights, task and observed frames either way, but for the device that random numbers are drawn on and
+function of seed, weights, task and agent steps either way, but for the device that random numbers are drawn on and
 rounding is done by.
 """
 
@@ -19,17 +19,17 @@ from typing import Any
 import torch
 
 from reaper.config.settings import Settings
-from reaper.context import Context, kept_weights
+from reaper.context import Context, state_tensors
 from reaper.errors import ReaperError
 from reaper.learning.evaluation.episodes import evaluate
-from reaper.learning.evaluation.worker import Answer, Exam, ExaminerProcess, network_as_trained
+from reaper.learning.evaluation.worker import Answer, EvalJob, EvalProcess, network_as_trained
 from reaper.networks.q_network import SMALL
 from reaper.storage.checkpoints import Rows
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
 
 TESTS, AT_ONCE = "REAPER_TESTS", "at-once"  # environment variable: training waits for its tests on a GPU as well
-Row = dict[str, Any]  # one test: task, observed frames, scores
+Row = dict[str, Any]  # one test: task, agent steps, scores
 # Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size.
 MOST_PENDING = 8
 # Tests more that are not even begun where a quiet time is to come: what plays beside training takes cores from it, but
@@ -43,10 +43,10 @@ STARVED = 0.5  # of a core: where others take all of them, a patient process wou
 def worth_a_process(settings: Settings, device: torch.device) -> bool:
     """Small games are over before a process would be there; on a CPU, or beside other stages, no core is left over."""
     at_once = os.environ.get(TESTS) == AT_ONCE
-    return device.type == "cuda" and settings.frames.size >= SMALL and not at_once
+    return device.type == "cuda" and settings.observation.frame_size >= SMALL and not at_once
 
 
-class Examiner(ABC):
+class Evaluator(ABC):
     """Tests a network, and has the rows, seam by seam and task by task. What it still owes is part of a checkpoint."""
 
     def __init__(self, context: Context, network: torch.nn.Module) -> None:
@@ -55,7 +55,7 @@ class Examiner(ABC):
         self.tested = 0  # how many tests of the next seam are done
 
     @abstractmethod
-    def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+    def examine(self, tasks: Sequence[Task], agent_steps: int) -> None:
         """Tests the network as it is now."""
 
     def collect(self) -> None:  # noqa: B027 - there may be nothing of the kind
@@ -77,7 +77,7 @@ class Examiner(ABC):
     def close(self) -> None:  # noqa: B027 - there may be nothing of the kind
         """Leaves what is outstanding."""
 
-    def __enter__(self) -> Examiner:
+    def __enter__(self) -> Evaluator:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -86,7 +86,7 @@ class Examiner(ABC):
     def note(self, row: Row) -> None:
         self.rows.append(row)
         mean = sum(row["scores"]) / len(row["scores"])
-        self.context.progress.measure("evaluation", row["observed_frames"], {row["task"]: mean})
+        self.context.progress.measure("evaluation", row["agent_steps"], {row["task"]: mean})
 
     def state(self) -> dict[str, Any]:
         return {"tested": self.tested, "rows": self.rows.state()}
@@ -96,17 +96,17 @@ class Examiner(ABC):
         self.rows.restore(state["rows"])
 
 
-class AtOnce(Examiner):
+class BlockingEvaluator(Evaluator):
     """Plays every test on the spot."""
 
     def __init__(self, context: Context, network: torch.nn.Module) -> None:
         super().__init__(context, network)
-        self.owed: list[Exam] = []  # by an earlier try of the stage that played its tests beside training
+        self.owed: list[EvalJob] = []  # by an earlier try of the stage that played its tests beside training
 
-    def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+    def examine(self, tasks: Sequence[Task], agent_steps: int) -> None:
         self._pay()
         for task in tasks[self.tested :]:
-            row = evaluate(self.context, self.network, task, observed_frames)
+            row = evaluate(self.context, self.network, task, agent_steps)
             self.tested += 1
             self.note(row)
         self.tested = 0
@@ -117,11 +117,11 @@ class AtOnce(Examiner):
 
     def _pay(self) -> None:
         while self.owed:
-            exam = self.owed[0]
-            network = network_as_trained(self.context, exam.weights)
-            while exam.tasks:
-                row = evaluate(self.context, network, find_task(exam.tasks[0]), exam.observed_frames)
-                del exam.tasks[0]
+            job = self.owed[0]
+            network = network_as_trained(self.context, job.weights)
+            while job.tasks:
+                row = evaluate(self.context, network, find_task(job.tasks[0]), job.agent_steps)
+                del job.tasks[0]
                 self.note(row)
             del self.owed[0]
 
@@ -133,33 +133,33 @@ class AtOnce(Examiner):
         self.owed = _exams(state)
 
 
-def _described(exams: Iterable[Exam]) -> dict[str, Any]:
+def _described(jobs: Iterable[EvalJob]) -> dict[str, Any]:
     """Exams as a checkpoint takes them."""
-    return {f"{i}": {**vars(exam), "tasks": list(exam.tasks)} for i, exam in enumerate(exams)}
+    return {f"{i}": {**vars(job), "tasks": list(job.tasks)} for i, job in enumerate(jobs)}
 
 
-def _exams(state: dict[str, Any]) -> list[Exam]:
+def _exams(state: dict[str, Any]) -> list[EvalJob]:
     pending = state.get("pending", {})
-    return [Exam(**pending[number]) for number in sorted(pending, key=int)]
+    return [EvalJob(**pending[number]) for number in sorted(pending, key=int)]
 
 
-class Beside(Examiner):
+class ConcurrentEvaluator(Evaluator):
     """Hands copies of the network to a process, and takes in rows when they are there."""
 
     def __init__(self, context: Context, network: torch.nn.Module) -> None:
         super().__init__(context, network)
-        self.pending: deque[Exam] = deque()  # the oldest first
+        self.pending: deque[EvalJob] = deque()  # the oldest first
         self.handed = 0  # how many of them the process has
         self.most_held = 0  # how many tests it need not have yet
-        self.process: ExaminerProcess | None = None
+        self.process: EvalProcess | None = None
         self.here = False  # the process does not know the tasks, so they are played between seams after all
         self.waited, self.worked = 0.0, 0.0  # seconds of waiting for the next row; what the process had worked before
 
-    def examine(self, tasks: Sequence[Task], observed_frames: int) -> None:
+    def examine(self, tasks: Sequence[Task], agent_steps: int) -> None:
         names = [task.name for task in tasks[self.tested :]]
         self.tested = 0
         if names:
-            self._hand_in(Exam(observed_frames, names, kept_weights(self.network)))
+            self._hand_in(EvalJob(agent_steps, names, state_tensors(self.network)))
 
     def hold(self) -> None:
         self.most_held = MOST_HELD
@@ -170,18 +170,18 @@ class Beside(Examiner):
         if self.process:
             self.process.spread()
 
-    def _hand_in(self, exam: Exam) -> None:
-        self.pending.append(exam)
+    def _hand_in(self, job: EvalJob) -> None:
+        self.pending.append(job)
         self._hand_on()
 
     def _hand_on(self) -> None:
         while not self.here and self._held() > self.most_held:
-            self.process = self.process or ExaminerProcess(self.context)
+            self.process = self.process or EvalProcess(self.context)
             self.process.hand_in(self.pending[self.handed])
             self.handed += 1
 
     def _held(self) -> int:
-        return sum(len(exam.tasks) for exam in itertools.islice(self.pending, self.handed, None))
+        return sum(len(job.tasks) for job in itertools.islice(self.pending, self.handed, None))
 
     def collect(self, seconds: float = 0.0) -> None:
         """And if nothing has arrived, waits so long at most until something has."""
@@ -190,9 +190,9 @@ class Beside(Examiner):
             seconds = 0.0
 
     def _take(self, answer: Answer) -> None:
-        exam = self.pending[0]
+        job = self.pending[0]
         if "error" in answer:
-            where = f"the test of {exam.tasks[0]} after {exam.observed_frames:,} observed frames failed"
+            where = f"the test of {job.tasks[0]} after {job.agent_steps:,} agent steps failed"
             error = ReaperError(f"{where}: {answer['error']}")
             error.exit_code = answer["exit_code"]
             raise error
@@ -205,10 +205,10 @@ class Beside(Examiner):
         self._done(answer)
 
     def _done(self, row: Row) -> None:
-        exam = self.pending[0]
-        assert (exam.tasks[0], exam.observed_frames) == (row["task"], row["observed_frames"])
-        del exam.tasks[0]
-        if not exam.tasks:
+        job = self.pending[0]
+        assert (job.tasks[0], job.agent_steps) == (row["task"], row["agent_steps"])
+        del job.tasks[0]
+        if not job.tasks:
             self.pending.popleft()
             self.handed = max(0, self.handed - 1)
         self.waited = 0.0
@@ -221,7 +221,7 @@ class Beside(Examiner):
     def finish(self) -> list[Row]:
         self.release()
         self.collect()
-        progress, tests = self.context.progress, sum(len(exam.tasks) for exam in self.pending)
+        progress, tests = self.context.progress, sum(len(job.tasks) for job in self.pending)
         if tests:
             progress.begin("the last tests", tests, "tests")
         while self.pending:
@@ -232,11 +232,11 @@ class Beside(Examiner):
 
     def _wait(self) -> None:
         """For a moment; a wish to stop is heard in it, and the tests that are outstanding are saved."""
-        self.context.keeper.reached()
+        self.context.checkpointer.reached()
         if self.here:
-            exam, context = self.pending[0], replace(self.context, device=torch.device("cpu"))
-            network = network_as_trained(context, exam.weights)
-            self._done(evaluate(context, network, find_task(exam.tasks[0]), exam.observed_frames))
+            job, context = self.pending[0], replace(self.context, device=torch.device("cpu"))
+            network = network_as_trained(context, job.weights)
+            self._done(evaluate(context, network, find_task(job.tasks[0]), job.agent_steps))
         else:
             self._wait_for_process()
 
@@ -255,7 +255,7 @@ class Beside(Examiner):
         """The tests that training waits for are worth as much as training itself."""
         self.close()
         self.waited = 0.0
-        self.process = ExaminerProcess(self.context, patient=False)
+        self.process = EvalProcess(self.context, patient=False)
         self.handed = 0
         self._hand_on()
 
@@ -269,9 +269,9 @@ class Beside(Examiner):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        for exam in _exams(state):
-            self._hand_in(exam)
+        for job in _exams(state):
+            self._hand_in(job)
 
 
-def new_examiner(context: Context, network: torch.nn.Module) -> Examiner:
-    return (Beside if context.tests_beside else AtOnce)(context, network)
+def new_evaluator(context: Context, network: torch.nn.Module) -> Evaluator:
+    return (ConcurrentEvaluator if context.concurrent_eval else BlockingEvaluator)(context, network)

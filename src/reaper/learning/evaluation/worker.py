@@ -29,7 +29,7 @@ from reaper.compute.optimiser import FlatWeights
 from reaper.config.presets import as_dict, from_dict
 from reaper.context import Context
 from reaper.errors import ReaperError, UserError
-from reaper.learning.evaluation.episodes import Pace, evaluate, pace_of_whole_games
+from reaper.learning.evaluation.episodes import Pace, evaluate, measure_pace
 from reaper.system import die_with_parent
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task, VectorTask
@@ -57,10 +57,10 @@ main()
 
 
 @dataclass
-class Exam:
-    """An agent as it was after so many observed frames, and the tasks it is still to be tested on."""
+class EvalJob:
+    """An agent as it was after so many agent steps, and the tasks it is still to be tested on."""
 
-    observed_frames: int
+    agent_steps: int
     tasks: list[str]
     weights: dict[str, torch.Tensor]  # on the CPU
 
@@ -70,7 +70,7 @@ def network_as_trained(context: Context, weights: dict[str, torch.Tensor]) -> to
     return FlatWeights(context.q_network(weights)).network
 
 
-class ExaminerProcess:
+class EvalProcess:
     """The parent's side. Handing in an exam takes no time, whatever the process is busy with. A patient one works only
     where cores are free: what has once become patient may not become anything else, so hurrying takes a new process."""
 
@@ -94,13 +94,13 @@ class ExaminerProcess:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-        self._outgoing: queue.SimpleQueue[bytes | Exam | None] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[bytes | EvalJob | None] = queue.SimpleQueue()
         self._sender = threading.Thread(target=self._send, name="exams", daemon=True)
         self._sender.start()
         self._outgoing.put(_described(context))
 
-    def hand_in(self, exam: Exam) -> None:
-        self._outgoing.put(Exam(exam.observed_frames, list(exam.tasks), exam.weights))
+    def hand_in(self, job: EvalJob) -> None:
+        self._outgoing.put(EvalJob(job.agent_steps, list(job.tasks), job.weights))
 
     def spread(self) -> None:
         """Nobody else wants the cores: it may play the tasks of an exam side by side, so that games of one move while
@@ -142,8 +142,8 @@ class ExaminerProcess:
     def _send(self) -> None:
         try:
             while (order := self._outgoing.get()) is not None:
-                if isinstance(order, Exam):
-                    about = {"observed_frames": order.observed_frames, "tasks": order.tasks}
+                if isinstance(order, EvalJob):
+                    about = {"agent_steps": order.agent_steps, "tasks": order.tasks}
                     self._line.send_bytes(json.dumps(about).encode())
                     self._line.send_bytes(save(order.weights))
                 else:
@@ -153,7 +153,7 @@ class ExaminerProcess:
 
 
 def _described(context: Context) -> bytes:
-    about = {"actions": context.actions, "seed": context.seed, "names": context.names}
+    about = {"num_actions": context.num_actions, "seed": context.seed, "names": context.names}
     return json.dumps({**about, "settings": as_dict(context.settings)}).encode()
 
 
@@ -166,16 +166,16 @@ def main() -> None:
     torch.set_num_threads(threads())
     try:
         about = json.loads(line.recv_bytes())
-        context = Context(from_dict(about["settings"]), about["actions"], about["seed"], tuple(about["names"]))
-        desk = Desk(context, line)
+        context = Context(from_dict(about["settings"]), about["num_actions"], about["seed"], tuple(about["names"]))
+        worker = EvalWorker(context, line)
         while True:
-            desk.work(json.loads(line.recv_bytes()))
+            worker.work(json.loads(line.recv_bytes()))
     except (EOFError, OSError):
         pass  # nobody is there any more
 
 
 @dataclass
-class Desk:
+class EvalWorker:
     """Where exams are taken. Games stay open from one test to the next: to open 30 Atari games takes seconds."""
 
     context: Context
@@ -189,18 +189,18 @@ class Desk:
         elif "measure" in order:
             self.tell(self.pace(order["measure"], order["seconds"])._asdict())
         else:
-            self.examine(load(self.line.recv_bytes()), order["tasks"], order["observed_frames"])
+            self.examine(load(self.line.recv_bytes()), order["tasks"], order["agent_steps"])
 
-    def examine(self, weights: dict[str, torch.Tensor], names: list[str], observed_frames: int) -> None:
-        for answer in in_turn_or_at_once(lambda name: self.tested(weights, name, observed_frames), names, self.spread):
+    def examine(self, weights: dict[str, torch.Tensor], names: list[str], agent_steps: int) -> None:
+        for answer in map_tasks(lambda name: self.tested(weights, name, agent_steps), names, self.spread):
             self.tell(answer)
 
     def pace(self, names: list[str], seconds: float) -> Pace:
         def one(place: int) -> Pace:
             task = find_task(names[place])
-            return pace_of_whole_games(self.context, self.context.q_network(), task, seconds, self.opened(task, place))
+            return measure_pace(self.context, self.context.q_network(), task, seconds, self.opened(task, place))
 
-        paces = in_turn_or_at_once(one, list(range(len(names))), at_once=True)
+        paces = map_tasks(one, list(range(len(names))), at_once=True)
         beginnings, steps, took, whole = zip(*paces, strict=True)
         return Pace(max(beginnings), sum(steps), max(took), all(whole))
 
@@ -209,17 +209,17 @@ class Desk:
 
     def opened(self, task: Task, place: int = 0) -> VectorTask:
         if (task.name, place) not in self.games:
-            self.games[task.name, place] = self.context.open(task, self.context.settings.evaluation.games)
+            self.games[task.name, place] = self.context.open(task, self.context.settings.evaluation.episodes)
         return self.games[task.name, place]
 
-    def tested(self, weights: dict[str, torch.Tensor], name: str, observed_frames: int) -> Answer:
+    def tested(self, weights: dict[str, torch.Tensor], name: str, agent_steps: int) -> Answer:
         """A row of results, or why there is none."""
         try:
             task = _task(name)
             if task is None:
                 return {"unknown": name}
             network = network_as_trained(self.context, weights)
-            return evaluate(self.context, network, task, observed_frames, self.opened(task))
+            return evaluate(self.context, network, task, agent_steps, self.opened(task))
         except ReaperError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:
@@ -227,7 +227,7 @@ class Desk:
             return {"error": text, "exit_code": ReaperError.exit_code}
 
 
-def in_turn_or_at_once(work: Callable[[Any], Any], pieces: list[Any], at_once: bool) -> Iterator[Any]:
+def map_tasks(work: Callable[[Any], Any], pieces: list[Any], at_once: bool) -> Iterator[Any]:
     """Results, in the order of the pieces."""
     if not at_once:
         yield from map(work, pieces)

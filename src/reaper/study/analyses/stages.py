@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from reaper.context import kept_weights
+from reaper.context import state_tensors
 from reaper.learning.short_term import Gathering
 from reaper.memory.items import Items
 from reaper.retention.ewc import FisherSum
@@ -23,13 +23,13 @@ def teach_student(work: Work) -> Result:
     context, tasks = work.context(*names), [find_task(name) for name in names]
     sources = _numbered(parents, "source")
     if work.spec["items"] == "real":
-        players = [context.q_network(source.tensors("agent")) for source in sources]
-        items = Items.on(context.device, real_states(context, tasks, players))
+        actors = [context.q_network(source.tensors("agent")) for source in sources]
+        items = Items.on(context.device, real_states(context, tasks, actors))
     else:
         items = Items(dreamt_states(context, context.generator(_generator(sources[0]))))
     student = Student(context, tasks, items.answered_by(context.q_network(parents["teacher"].tensors("agent"))))
     rows = student.learn()
-    return Result({"agent": kept_weights(student.network)}, {"rows": rows})
+    return Result({"agent": state_tensors(student.network)}, {"rows": rows})
 
 
 def _numbered(parents: dict[str, Artefact], role: str) -> list[Artefact]:
@@ -47,7 +47,7 @@ def _generator(artefact: Artefact) -> dict[str, torch.Tensor]:
 def measure_fisher(work: Work) -> Result:
     """The exact Fisher diagonal of an agent on one task."""
     context, task, parents = work.context(work.spec["task"]), find_task(work.spec["task"]), work.parents()
-    states = Gathering(context, context.q_network(parents["player"].tensors("agent")), task).run()
+    states = Gathering(context, context.q_network(parents["collector"].tensors("agent")), task).run()
     fisher = FisherSum(context, context.q_network(parents["agent"].tensors("agent")), states).run()
     return Result({"fisher": fisher}, {})
 

@@ -19,33 +19,33 @@ from reaper.equations import distill_loss
 from reaper.generators.gan.generator import Generator
 from reaper.learning.evaluation.evaluator import Row
 from reaper.learning.short_term import Gathering
-from reaper.learning.trainer import BestWindow, Practice
+from reaper.learning.trainer import BestWeights, Trainer
 from reaper.memory.items import Items
 from reaper.networks.q_network import QNetwork
-from reaper.storage.checkpoints import Keeper, Parts
+from reaper.storage.checkpoints import Checkpointer, Parts
 from reaper.tasks.task import Task
 
 
-def real_states(context: Context, tasks: Sequence[Task], players: Sequence[QNetwork]) -> torch.Tensor:
+def real_states(context: Context, tasks: Sequence[Task], actors: Sequence[QNetwork]) -> torch.Tensor:
     """States of each task in equal shares, from what its player's training would have left in the replay; on the CPU.
 
     They are gathered again when a student is taken up again: that is quick, and a checkpoint of all of them is not.
     """
     share = context.settings.generator.pseudo_items // len(tasks)
     found = []
-    for task, player in zip(tasks, players, strict=True):
+    for task, actor in zip(tasks, actors, strict=True):
         apart = replace(
             context,
             names=(*context.names, "real items", task.name),
-            keeper=Keeper(stop=context.keeper.stop),  # saves nothing, but listens for stops
+            checkpointer=Checkpointer(stop=context.checkpointer.stop),  # saves nothing, but listens for stops
         )
-        found.append(Gathering(apart, player, task).run().distinct_states(share, apart.stream("items")).cpu())
+        found.append(Gathering(apart, actor, task).run().distinct_states(share, apart.rng("items")).cpu())
     return torch.cat(found)
 
 
 def dreamt_states(context: Context, generator: Generator) -> torch.Tensor:
     """As many states as a generator is otherwise asked for."""
-    return generator.dream(context.settings.generator.pseudo_items, context.stream("dreams"))
+    return generator.dream(context.settings.generator.pseudo_items, context.rng("dreams"))
 
 
 class Student:
@@ -56,11 +56,11 @@ class Student:
         self.network = context.q_network()
         weights = FlatWeights(self.network)
         optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(weights, optimiser, self.loss, settings.optimiser.largest_norm, context.compiles)
-        self.best = BestWindow(weights, settings.long_term.best_window, by_score=False)
-        batches = Batches(items.sample, settings.play.batch_size, context.stream("batches"))
+        update = Update(weights, optimiser, self.loss, settings.optimiser.max_grad_norm, context.compiles)
+        self.best = BestWeights(weights, settings.long_term.best_window, by_score=False)
+        batches = Batches(items.sample, settings.training.batch_size, context.rng("batches"))
         self.drawing = Parts(batches=batches)
-        self.practice = Practice(context, weights, update, self.best, batches.take, self.drawing)
+        self.trainer = Trainer(context, weights, update, self.best, batches.take, self.drawing)
 
     def loss(self, answer: Answer, weights: list[torch.Tensor], states: torch.Tensor, told: torch.Tensor) -> Any:
         return distill_loss(answer(states), told).mean()
@@ -68,8 +68,8 @@ class Student:
     def learn(self) -> list[Row]:
         """Trains to the end; the network then has the weights of the best window, and the rows are its tests."""
         context, titles = self.context, " and ".join(task.title for task in self.tasks)
-        context.keeper.keep("drawing", self.drawing)
-        with self.practice.examiner as examiner:
-            self.practice.run(f"teach {titles}", context.settings.long_term.observed_frames, self.tasks)
+        context.checkpointer.keep("drawing", self.drawing)
+        with self.trainer.evaluator as evaluator:
+            self.trainer.run(f"teach {titles}", context.settings.long_term.agent_steps, self.tasks)
             self.best.put_back()
-            return examiner.finish()
+            return evaluator.finish()
