@@ -8,7 +8,7 @@ import torch
 from conftest import TINY
 
 from reaper.compute import update as update
-from reaper.compute.cuda_graph import capture_graph, copied
+from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.stream_gate import new_gate
 from reaper.config.presets import ARCADE, PAPER, with_overrides
@@ -23,7 +23,7 @@ from reaper.learning.short_term import ShortTerm
 from reaper.learning.trainer import Trainer
 from reaper.memory import items
 from reaper.memory.items import Items
-from reaper.storage.checkpoints import Parts, flatten, unflatten
+from reaper.state import Parts, clone_state, flatten, unflatten
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.tasks.sequence import find_task
 
@@ -146,7 +146,7 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
         network.train()
     quick.begin()
     for _ in range(3):
-        state = copied(plain.parts.state())
+        state = clone_state(plain.parts.state())
         quick.parts.restore(state)
         quick.step()
         plain.both()
@@ -235,7 +235,7 @@ def test_a_checkpoint_brings_back_every_bit_on_a_gpu():
     first.trainer.actor.begin(7)
     for _ in range(3):
         first.trainer.step()
-    tensors, others = flatten(copied(parts.state()))
+    tensors, others = flatten(clone_state(parts.state()))
     second, again = learner()
     again.restore(unflatten({**{name: tensor.cpu() for name, tensor in tensors.items()}, **others}))
     restored, other_leaves = flatten(again.state())

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
-from reaper.storage.checkpoints import Parts, State
+from reaper.state import Parts, clone_state
 
 WARM_UPS = 2  # kernels are built and chosen in the first rounds
-
-
-def copied(state: Mapping[str, Any]) -> State:
-    """A state that no longer changes with what it was taken from."""
-    copies: State = {}
-    for name, value in state.items():
-        if isinstance(value, torch.Tensor):
-            copies[name] = value.clone()
-        else:
-            copies[name] = copied(value) if isinstance(value, Mapping) else value
-    return copies
 
 
 def capture_graph(
@@ -29,7 +17,7 @@ def capture_graph(
     """`work` as one graph, with the priority of the stream if there is one. What it `changes` (its random streams among
     them) is as before when this returns, although the work is run to warm up; without `changes` it is only recorded,
     not run."""
-    before = copied(changes.state()) if changes is not None else {}
+    before = clone_state(changes.state()) if changes is not None else {}
     if changes is not None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -39,7 +27,7 @@ def capture_graph(
         torch.cuda.current_stream().wait_stream(side)
         changes.restore(before)
     graph = torch.cuda.CUDAGraph()
-    for random in changes.streams() if changes is not None else ():
+    for random in changes.rngs() if changes is not None else ():
         graph.register_generator_state(random.graphsafe_get_state())  # a plain generator with the same state
     with torch.cuda.graph(graph, stream=stream):
         work()

@@ -18,7 +18,7 @@ from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Recall, Remembered, Retention
-from reaper.storage.checkpoints import Parts
+from reaper.state import Parts
 from reaper.tasks.task import Task
 
 

@@ -20,7 +20,7 @@ from reaper.memory.items import Items, StateSource
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.randomness import RNG
-from reaper.storage.checkpoints import Parts
+from reaper.state import Parts
 from reaper.tasks.task import Task
 
 Judge = Callable[..., torch.Tensor]  # (the student's outputs, the rest of the batch) -> a loss an item, or their mean

@@ -18,7 +18,7 @@ from reaper.learning.trainer import BestWeights, Trainer, crossed
 from reaper.memory.replay import Replay
 from reaper.networks.q_network import QNetwork
 from reaper.randomness import RNG
-from reaper.storage.checkpoints import Parts
+from reaper.state import Parts
 from reaper.tasks.task import Task, VectorTask
 
 

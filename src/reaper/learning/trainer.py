@@ -20,7 +20,8 @@ from reaper.context import Context
 from reaper.learning.actor import Actor, exploration
 from reaper.learning.evaluation.evaluator import new_evaluator
 from reaper.memory.replay import Replay
-from reaper.storage.checkpoints import Parts, check_finite
+from reaper.state import Parts
+from reaper.storage.checkpoints import check_finite
 from reaper.tasks.task import Task
 
 LOOK_EVERY = 4_096  # agent steps between two looks at the loss, at most: on a GPU, looking means waiting

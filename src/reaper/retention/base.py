@@ -18,7 +18,7 @@ from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
-from reaper.storage.checkpoints import State
+from reaper.state import State
 
 
 class Recall:

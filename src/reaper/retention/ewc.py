@@ -15,7 +15,7 @@ from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Recall, Remembered, Retention
-from reaper.storage.checkpoints import State
+from reaper.state import State
 
 Weights = dict[str, torch.Tensor]
 

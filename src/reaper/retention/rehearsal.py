@@ -19,7 +19,7 @@ from reaper.memory.items import Items, StateSource, compress, decompress
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Recall, Remembered, Retention
-from reaper.storage.checkpoints import State
+from reaper.state import State
 
 
 class RecalledItems(Recall):

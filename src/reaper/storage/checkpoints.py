@@ -12,85 +12,18 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from reaper.errors import DamagedArtefact, Diverged, ReaperError, Stopped, UserError
-from reaper.randomness import RNG
+from reaper.state import Checkpointable, Parts, State, flatten, unflatten
 from reaper.storage.files import Folder, storing, write_folder
 
-State = dict[str, Any]  # nested; at the leaves tensors, numbers, strings, None and lists of those
 CHECKPOINT_FORMAT = 1
-
-
-class Resumable(Protocol):
-    """A part of a stage that can be left and taken up again."""
-
-    def state(self) -> State: ...
-
-    def restore(self, state: State) -> None: ...
-
-
-class Parts(dict[str, Resumable]):
-    """Several parts as one."""
-
-    def state(self) -> State:
-        return {name: part.state() for name, part in self.items()}
-
-    def restore(self, state: State) -> None:
-        for name, part in self.items():
-            part.restore(state[name])
-
-    def streams(self) -> Iterator[RNG]:
-        """The random streams among the parts, and those that a part draws from."""
-        for part in self.values():
-            found = getattr(part, "randomness", part)
-            if isinstance(found, RNG):
-                yield found
-            elif isinstance(part, Parts):
-                yield from part.streams()
-
-
-class Rows(list[dict[str, Any]]):
-    """A growing list of results."""
-
-    def state(self) -> State:
-        return {"rows": list(self)}
-
-    def restore(self, state: State) -> None:
-        self[:] = state["rows"]
-
-
-def flatten(state: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The tensors and the other leaves of a state, each by its path."""
-    tensors: dict[str, torch.Tensor] = {}
-    others: dict[str, Any] = {}
-    for name, value in state.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, torch.Tensor):
-            tensors[path] = value
-        elif isinstance(value, Mapping):
-            inner_tensors, inner_others = flatten(value, path + "/")
-            tensors, others = tensors | inner_tensors, others | inner_others
-        else:
-            others[path] = value
-    return tensors, others
-
-
-def unflatten(leaves: Mapping[str, Any]) -> State:
-    """The inverse of `flatten`, for both kinds of leaves together."""
-    state: State = {}
-    for path, value in leaves.items():
-        *folders, name = path.split("/")
-        here = state
-        for folder in folders:
-            here = here.setdefault(folder, {})
-        here[name] = value
-    return state
 
 
 @dataclass(frozen=True)
@@ -190,7 +123,7 @@ class Checkpointer:
         self._failure: ReaperError | None = None
         self._last, self._work = time.monotonic(), 0
 
-    def keep(self, name: str, part: Resumable) -> None:
+    def keep(self, name: str, part: Checkpointable) -> None:
         """From now on the part is in every checkpoint; if the one being resumed has it, it is put back now."""
         self.parts[name] = part
         if name in self._found:

@@ -25,7 +25,8 @@ from reaper.learning.short_term import Gathering, ShortTerm
 from reaper.memory.long_term import LongTermMemory
 from reaper.progress import Progress
 from reaper.retention import RETENTIONS
-from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval, Rows
+from reaper.state import Rows
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.storage.memory import read_memory
 from reaper.storage.store import FORMAT, Artefact, Store, digest_of
 from reaper.study.analyses.stages import find_overlaps, measure_fisher, teach_student

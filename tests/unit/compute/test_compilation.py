@@ -20,7 +20,6 @@ from reaper.compute.compilation import (
     skip_guards,
     worth_compiling,
 )
-from reaper.compute.cuda_graph import copied
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Update
 from reaper.config.presets import ARCADE, PAPER, at_fraction, with_overrides
@@ -34,6 +33,7 @@ from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.retention.ewc import OnlineEWC
+from reaper.state import clone_state
 from reaper.study import stages
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.tasks.sequence import find_task
@@ -250,7 +250,7 @@ def test_compiled_adversarial_updates_are_the_eager_ones():
     quick.update_d = Update(quick.update_d.weights, quick.update_d.optimiser, pair.discriminator_loss, compiles=True)
     quick.update_g = Update(quick.update_g.weights, quick.update_g.optimiser, pair.generator_loss, compiles=True)
     for _ in range(3):
-        quick.parts.restore(copied(eager.parts.state()))
+        quick.parts.restore(clone_state(eager.parts.state()))
         eager.both()
         quick.both()
         torch.testing.assert_close(quick.losses, eager.losses, rtol=1e-4, atol=1e-5)

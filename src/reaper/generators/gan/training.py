@@ -12,7 +12,8 @@ from reaper.context import Context
 from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
 from reaper.generators.gan.generator import Generator
 from reaper.memory.items import Items, StateSource
-from reaper.storage.checkpoints import Parts, Rows, State, check_finite
+from reaper.state import Parts, Rows, State
+from reaper.storage.checkpoints import check_finite
 
 
 class Adversaries:

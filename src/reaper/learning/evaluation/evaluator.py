@@ -24,7 +24,7 @@ from reaper.errors import ReaperError
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.evaluation.worker import Answer, EvalJob, EvalProcess, network_as_trained
 from reaper.networks.q_network import SMALL
-from reaper.storage.checkpoints import Rows
+from reaper.state import Rows
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
 

@@ -22,7 +22,8 @@ from reaper.learning.short_term import Gathering
 from reaper.learning.trainer import BestWeights, Trainer
 from reaper.memory.items import Items
 from reaper.networks.q_network import QNetwork
-from reaper.storage.checkpoints import Checkpointer, Parts
+from reaper.state import Parts
+from reaper.storage.checkpoints import Checkpointer
 from reaper.tasks.task import Task
 
 
