@@ -8,7 +8,7 @@
     campaign.py receive HOME BACK               adds them to HOME/store: `reaper report HOME/store`
     campaign.py plan HOME                       what is done, what is left, and how long it should take
 
-docs/campaign.md says what can travel, and what cannot.
+docs/guides/campaign.md says what can travel, and what cannot.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def run(
     Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
     With more than one worker, call this from under
     `if __name__ == "__main__":`, as for everything that starts processes. With `engine="ray"` stages run on a Ray
-    cluster (docs/scaling.md). `tensorboard` draws curves in `out`, `wandb` sends them there (docs/watching.md). With
-    `continue_from`, a long-term memory from elsewhere learns the tasks after those it knows (docs/zoo.md).
+    cluster (docs/guides/clusters.md). `tensorboard` draws curves in `out`, `wandb` sends them there
+    (docs/guides/monitoring.md). With `continue_from`, a long-term memory from elsewhere learns the tasks after those it knows (docs/guides/zoo.md).
     """
     names = [conditions] if isinstance(conditions, str) else list(conditions)
     study = plan(

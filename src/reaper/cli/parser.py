@@ -57,7 +57,9 @@ def build_parser() -> Parser:
     results = commands.add_parser("results", help="every score as tidy rows, for other tools")
     results.add_argument("out", type=Path, metavar="OUT", help="output folder of a run, finished or not")
     form = results.add_mutually_exclusive_group(required=True)
-    form.add_argument("--csv", action="store_true", help="a line a game; docs/results-format.md has the columns")
+    form.add_argument(
+        "--csv", action="store_true", help="a line a game; docs/reference/results-format.md has the columns"
+    )
     form.add_argument("--json", action="store_true", help="the same as one JSON object")
 
     watch = commands.add_parser("watch", help="the live state of a run, also of one that runs on another machine")

@@ -17,13 +17,13 @@ _LABELS = {"version": "reaper, while it ran"}
 
 # Where results may differ from the paper's for another reason than settings; docs/deviations.md tells each in full.
 DEVIATIONS = (
-    ("A frame is an agent step", "one agent step, four emulator frames; every budget counts these"),
-    ("Many games at once", "budgets and ratios stay per agent step"),
-    ("RMSProp", "TensorFlow's, with epsilon inside the square root; weights drawn from a cut-off normal distribution"),
+    ("Budgets count agent steps", "one agent step is four emulator frames"),
+    ("Parallel environments", "budgets and ratios stay per agent step"),
+    ("RMSProp", "TensorFlow's, with epsilon inside the square root; weights from a truncated normal distribution"),
     ("GAN", "SAME padding; 200,000 alternating steps are 100,000 of each network"),
-    ("The first task's replay", "played anew by the finished teacher, so that no replay is handed on"),
+    ("Replay of the first task", "collected again by the finished teacher, so that no replay is handed on"),
     ("Best weights", "windows do not overlap; short-term by score, long-term by loss"),
-    ("Seams", "all games start anew at every evaluation"),
+    ("Reset boundaries", "all environments are reset at every evaluation"),
     ("`fraction`", "scales durations, and no capacity, ratio or learning rate"),
 )
 

@@ -1,4 +1,4 @@
-"""Results as tidy rows, one a game, for any other tool; docs/results-format.md says what each column means.
+"""Results as tidy rows, one a game, for any other tool; docs/reference/results-format.md says what each column means.
 
 The columns are a promise: within a format none is renamed, removed or given another meaning, and new ones come last.
 """
