@@ -13,9 +13,7 @@ import pytest
 from browser import find_browser, look_at
 from handmade import FORGETS, KEEPS, atari_sequence, make_store
 
-from reaper.report import embedding as illustrations
-from reaper.report import rollouts as films
-from reaper.report import theme, videos
+from reaper.report import rendering, rollouts, theme, videos
 from reaper.report.page import write_report
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
@@ -35,10 +33,10 @@ def pages(tmp_path_factory, tiny_run, half_finished, two_seeds) -> dict[str, Pat
     matrices = {name: FORGETS if name == "no-reh" else KEEPS for name in MAIN}
     stores["nine"] = make_store(folder / "nine", matrices, atari_sequence(), seeds=(0, 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theme, "DOTS", 60)  # encoding large pictures and fonts would be most of the time
-        patch.setattr(illustrations, "as_pdf", lambda figure: None)
+        patch.setattr(theme, "DPI", 60)  # encoding large pictures and fonts would be most of the time
+        patch.setattr(rendering, "as_pdf", lambda figure: None)
         written = {name: write_report(stores[name]) for name in ("finished", "nine")}
-        patch.setattr(films, "encoder", lambda: None)  # the others as on a machine without ffmpeg
+        patch.setattr(rollouts, "encoder", lambda: None)  # the others as on a machine without ffmpeg
         return written | {name: write_report(stores[name]) for name in ("half", "seeds")}
 
 

@@ -9,8 +9,7 @@ import pytest
 from browser import find_browser, look_at
 from conftest import TINY
 
-from reaper.report import embedding as illustrations
-from reaper.report import theme
+from reaper.report import rendering, theme
 from reaper.report.page import write_report
 from reaper.study.experiments import EXPERIMENTS, plan_experiment
 from reaper.study.plan import execute
@@ -28,8 +27,8 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     """The page as it is after each experiment; all share one folder, so the last page shows them all."""
     folder, written = tmp_path_factory.mktemp("experiments"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theme, "DOTS", 60)  # encoding large pictures and fonts would be most of the time
-        patch.setattr(illustrations, "as_pdf", lambda figure: None)
+        patch.setattr(theme, "DPI", 60)  # encoding large pictures and fonts would be most of the time
+        patch.setattr(rendering, "as_pdf", lambda figure: None)
         for name in EXPERIMENTS:
             tasks = "arcade-6" if name == "extended" else "arcade-3"
             store = execute(plan_experiment(name, tasks, **OPTIONS), folder / "run", lambda stage, event: None)

@@ -77,9 +77,9 @@ def report(
     out: Path, console: Console, markdown: Path | None = None, videos: bool = True, experiment: str | None = None
 ) -> None:
     """All tables in the terminal, or those of one experiment; and the page."""
-    from reaper.report import analyses
+    from reaper.report import experiment_sections
     from reaper.report.page import write_report
-    from reaper.report.tables import for_markdown, for_terminal
+    from reaper.report.table_formats import for_markdown, for_terminal
     from reaper.results.runs import read_results
     from reaper.storage.files import atomic_write
     from reaper.storage.store import Store
@@ -88,13 +88,13 @@ def report(
     tables = console if console.is_terminal else Console(width=200)  # in a file no table is cut
     for table in () if experiment else for_terminal(read_results(store)):
         tables.print(table)
-    sections = analyses.read_sections(store)
-    for table in analyses.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
+    sections = experiment_sections.read_experiment_sections(store)
+    for table in experiment_sections.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
         tables.print(table)
     commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
     page = write_report(store, commands, videos)
     if markdown:
-        atomic_write(markdown, (for_markdown(store, commands) + analyses.for_markdown(sections)).encode())
+        atomic_write(markdown, (for_markdown(store, commands) + experiment_sections.for_markdown(sections)).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 

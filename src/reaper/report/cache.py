@@ -18,7 +18,7 @@ from reaper.storage.store import digest_of
 Value = TypeVar("Value")
 
 
-class Kept:
+class ReportCache:
     """A folder of values, each named by a digest of all that it depends on."""
 
     def __init__(self, folder: Path) -> None:
@@ -60,10 +60,10 @@ class Kept:
                 path.unlink()
 
 
-def packed(array: np.ndarray) -> dict[str, Any]:
+def encode_array(array: np.ndarray) -> dict[str, Any]:
     """An array of bytes as JSON."""
     return {"shape": list(array.shape), "bytes": base64.b64encode(array.astype(np.uint8).tobytes()).decode()}
 
 
-def unpacked(value: Mapping[str, Any]) -> np.ndarray:
+def decode_array(value: Mapping[str, Any]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(value["bytes"]), np.uint8).reshape(value["shape"])

@@ -24,7 +24,7 @@ def phase_lengths(condition: ConditionScores) -> tuple[int, ...]:
     return tuple(phase.agent_steps for phase in condition.runs[0].phases)
 
 
-def drawn_together(scores: SequenceScores) -> list[list[ConditionScores]]:
+def groups_with_equal_phases(scores: SequenceScores) -> list[list[ConditionScores]]:
     """Conditions whose task switches fall on the same frames share a figure; usually that is all of them."""
     together: dict[tuple[int, ...], list[ConditionScores]] = {}
     for condition in scores.conditions:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from reaper.paper.results import TASKS, Score
-from reaper.report.grids import NOTHING, Grid, decimals_for, score
+from reaper.report.score_tables import NOTHING, TextTable, decimals_for, score
 from reaper.results.runs import RunResult
 from reaper.storage.store import STAGE_LISTS, Store
 
-Told = tuple[list[Grid], str]
+TablesAndSummary = tuple[list[TextTable], str]
 
 
 @dataclass(frozen=True)

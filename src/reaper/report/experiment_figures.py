@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from reaper.errors import DamagedArtefact
-from reaper.report.curves import drawn_together, learning_curves
+from reaper.report.curves import groups_with_equal_phases, learning_curves
 from reaper.report.experiment_data import ExperimentData
 from reaper.report.scores import gather_scores
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, remove_frame, style_of
@@ -36,7 +36,9 @@ def curves(material: ExperimentData) -> dict[str, Draw]:
     gathered = gather_scores(material.results)
 
     def draw(theme: Theme) -> Figure | None:
-        drawn = (learning_curves(scores, some, theme) for scores in gathered for some in drawn_together(scores))
+        drawn = (
+            learning_curves(scores, some, theme) for scores in gathered for some in groups_with_equal_phases(scores)
+        )
         return next(drawn, None)
 
     return {CURVES: draw}
@@ -137,7 +139,7 @@ def alphas(material: ExperimentData) -> dict[str, Draw]:
     return {ALPHAS: draw}
 
 
-PICTURES: Mapping[str, Callable[[ExperimentData], dict[str, Draw]]] = {
+EXPERIMENT_FIGURES: Mapping[str, Callable[[ExperimentData], dict[str, Draw]]] = {
     "scores": curves,
     "students": pictures,
     "importance": alphas,

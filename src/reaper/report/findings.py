@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reaper.report.grids import number
+from reaper.report.score_tables import number
 from reaper.report.scores import ConditionScores, SequenceScores
 
 # By how they retain, not by name: the method this software is about, and doing nothing.
@@ -86,7 +86,7 @@ def progress(condition: ConditionScores) -> str:
     return f"{learnt} of {len(condition.runs[0].tasks)} tasks"
 
 
-def standing(scores: SequenceScores) -> str:
+def final_level(scores: SequenceScores) -> str:
     """A second sentence: how well the last agents play; of many, the worst, the best and the featured one."""
     levels = [(c.name, float(np.mean(values))) for c in scores.complete if (values := c.metric("average"))]
     if not levels or scores.hardly_learnt:
@@ -100,7 +100,7 @@ def standing(scores: SequenceScores) -> str:
     return f"At the end, one network plays {tasks}: {listed(parts)} of the level of a DQN trained on each task alone."
 
 
-def cautions(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
+def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
     """What a reader should know before believing the numbers of a sequence."""
     found = []
     for condition in scores.conditions:

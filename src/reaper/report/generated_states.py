@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from reaper.report.cache import Kept, packed, unpacked
-from reaper.report.real_states import RealStates, context_of, pictures_in, read_states
+from reaper.report.cache import ReportCache, decode_array, encode_array
+from reaper.report.real_states import RealStates, context_of, read_real_states, stored_states
 from reaper.report.scores import ConditionScores
 from reaper.results.runs import RunResult
 from reaper.storage.memory import read_memory
@@ -21,7 +21,7 @@ SIDE, RIDGE = 21, 1e-2  # of the classifier: the pixels that frames are shrunk t
 
 
 @dataclass(frozen=True)
-class Dreams:
+class GeneratedStates:
     """Of one run; states are (count, history, size, size), tasks those whose real states are known."""
 
     condition: str
@@ -39,7 +39,7 @@ class Dreams:
     remarks: list[str]
 
 
-def read_dreams(store: Store, condition: ConditionScores, kept: Kept) -> Dreams | None:
+def read_generated_states(store: Store, condition: ConditionScores, kept: ReportCache) -> GeneratedStates | None:
     """Of the first seed that has a generator; None where there is none."""
     for run in condition.runs:
         if _generators(store, run):
@@ -60,36 +60,36 @@ def _generators(store: Store, run: RunResult) -> dict[int, str]:
     return {
         place: digest
         for place, digest in enumerate(run.stages["memories"])
-        if store.has(digest) and pictures_in(store.stage(digest), "dreamt") is not None
+        if store.has(digest) and stored_states(store.stage(digest), "dreamt") is not None
     }
 
 
-def _read(run: RunResult, value: dict[str, Any]) -> Dreams:
-    return Dreams(
+def _read(run: RunResult, value: dict[str, Any]) -> GeneratedStates:
+    return GeneratedStates(
         run.name,
         run.seed,
         [run.titles[place] for place in value["tasks"]],
         [run.titles[place] for place in value["stages"]],
         float(value["accuracy"]),
         np.array(value["shares"], dtype=float),
-        [unpacked(states) for states in value["real"]],
-        [unpacked(states) for states in value["dreamt"]],
-        unpacked(value["closest"]),
-        unpacked(value["neighbours"]),
+        [decode_array(states) for states in value["real"]],
+        [decode_array(states) for states in value["dreamt"]],
+        decode_array(value["closest"]),
+        decode_array(value["neighbours"]),
         float(value["distance"]),
         float(value["real_distance"]),
         list(map(str, value["remarks"])),
     )
 
 
-def _examine(store: Store, run: RunResult, kept: Kept) -> dict[str, Any]:
+def _examine(store: Store, run: RunResult, kept: ReportCache) -> dict[str, Any]:
     same = tuple(run.stages["teachers"])  # conditions of one seed have the same teachers
-    states, remarks = kept.once(("states", same), lambda: read_states(store, run))
+    states, remarks = kept.once(("states", same), lambda: read_real_states(store, run))
     tasks = [place for place, real in enumerate(states) if real]
     known = [real for real in states if real]
     if not known:
         return {"shares": []}
-    judge = kept.once(("judge", same), lambda: Judge([real.train for real in known]))
+    judge = kept.once(("judge", same), lambda: TaskClassifier([real.train for real in known]))
     accuracy = np.mean([(judge(real.test) == label).mean() for label, real in enumerate(known)])
     stages = _generators(store, run)
     dreamt = [_dream(store, run, digest) for digest in stages.values()]
@@ -100,8 +100,8 @@ def _examine(store: Store, run: RunResult, kept: Kept) -> dict[str, Any]:
         "stages": list(stages),
         "accuracy": float(accuracy),
         "shares": [[float((labels == label).mean()) for label in range(len(known))] for labels in verdicts],
-        "real": [packed(_spread(real.train)) for real in known],
-        "dreamt": [packed(last[verdicts[-1] == label][:SHOWN]) for label in range(len(known))],
+        "real": [encode_array(_spread(real.train)) for real in known],
+        "dreamt": [encode_array(last[verdicts[-1] == label][:SHOWN]) for label in range(len(known))],
         **_compare(last[:COMPARED], known),
         "remarks": remarks,
     }
@@ -117,7 +117,7 @@ def _dream(store: Store, run: RunResult, digest: str) -> np.ndarray:
     artefact = store.stage(digest)
     weights = read_memory(artefact).part("generator") if artefact.has("retained.safetensors") else None
     if not weights:
-        pictures = pictures_in(artefact, "dreamt")
+        pictures = stored_states(artefact, "dreamt")
         assert pictures is not None
         return pictures
     context = context_of(run)
@@ -130,8 +130,8 @@ def _compare(dreamt: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
     distances, nearest = nearest_states(dreamt, real)
     closest = np.argsort(distances, kind="stable")[:SHOWN]
     return {
-        "closest": packed(dreamt[closest]),
-        "neighbours": packed(real[nearest[closest]]),
+        "closest": encode_array(dreamt[closest]),
+        "neighbours": encode_array(real[nearest[closest]]),
         "distance": float(np.median(distances)),
         "real_distance": float(np.median(nearest_states(others[:: max(1, len(others) // COMPARED)], real)[0])),
     }
@@ -146,7 +146,7 @@ def nearest_states(states: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np
     return differences.square().mean(dim=1).sqrt().numpy(), nearest.numpy()
 
 
-class Judge:
+class TaskClassifier:
     """A small classifier of states, linear in their pixels: which task do they show?"""
 
     def __init__(self, examples: list[np.ndarray]) -> None:

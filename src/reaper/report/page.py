@@ -8,15 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import Protocol
 
-from reaper.report import analyses, layout
-from reaper.report.cache import Kept
-from reaper.report.embedding import Illustration
+from reaper.report import experiment_sections, layout
+from reaper.report.cache import ReportCache
 from reaper.report.findings import headline, listed
-from reaper.report.grids import Grid
-from reaper.report.provenance import Provenance, read_making
+from reaper.report.provenance import Provenance, read_provenance
+from reaper.report.rendering import RenderedFigure
+from reaper.report.score_tables import TextTable
 from reaper.report.scores import SequenceScores, gather_scores, rank_of
-from reaper.report.sections import Section, filmed, read_section
-from reaper.report.tables import for_csv, for_html, for_latex, for_markdown, names_of
+from reaper.report.sequence_sections import Section, read_sequence_section, runs_to_record
+from reaper.report.table_formats import condition_names, csv_table, for_markdown, html_table, latex_table
 from reaper.results import tidy
 from reaper.results.runs import RunResult, read_results
 from reaper.storage.files import atomic_write
@@ -33,9 +33,9 @@ class Part(Protocol):
     @property
     def html(self) -> str: ...
     @property
-    def grids(self) -> Iterable[Grid]: ...
+    def grids(self) -> Iterable[TextTable]: ...
     @property
-    def figures(self) -> Iterable[Illustration]: ...
+    def figures(self) -> Iterable[RenderedFigure]: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Report:
     def html(self) -> str:
         sequences = [section.scores for section in self.sections]
         return layout.page(
-            layout.prose(headline(sequences) if sequences or not self.further else analyses.HEADLINE),
+            layout.prose(headline(sequences) if sequences or not self.further else experiment_sections.HEADLINE),
             escape(_subtitle(self.making, sequences)),
             _pairs((result.name, result.condition["about"]) for result in _one_of_each(self.results)),
             "\n".join(part.html for part in (*self.sections, *self.further)),
@@ -61,13 +61,15 @@ class Report:
 
 def read_report(store: Store, videos: bool = True) -> Report:
     """What had to be played or trained for the report is kept in OUT/report/kept."""
-    results, kept = read_results(store), Kept(store.folder / "report" / "kept")
-    making, sequences = read_making(store, results), gather_scores(results)
-    films = sum(len(filmed(scores)) for scores in sequences)
+    results, kept = read_results(store), ReportCache(store.folder / "report" / "kept")
+    making, sequences = read_provenance(store, results), gather_scores(results)
+    films = sum(len(runs_to_record(scores)) for scores in sequences)
     film_bytes = MOST_FILM_BYTES // films if videos and films else 0
-    sections = [read_section(store, scores, names_of(sequences), kept, film_bytes) for scores in sequences]
+    sections = [
+        read_sequence_section(store, scores, condition_names(sequences), kept, film_bytes) for scores in sequences
+    ]
     kept.settle()
-    return Report(results, sections, [*analyses.read_sections(store)], making)
+    return Report(results, sections, [*experiment_sections.read_experiment_sections(store)], making)
 
 
 def _subtitle(making: Provenance, sequences: Sequence[SequenceScores]) -> str:
@@ -91,7 +93,9 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _making_html(making: Provenance) -> str:
     """The facts at once; long tables for those who ask."""
-    tables = "\n".join(f"<details><summary>{escape(g.title)}</summary>{for_html(g, 0)}</details>" for g in making.grids)
+    tables = "\n".join(
+        f"<details><summary>{escape(g.title)}</summary>{html_table(g, 0)}</details>" for g in making.grids
+    )
     return _pairs(making.facts) + tables
 
 
@@ -121,10 +125,10 @@ def write_report(store: Store, commands: Sequence[str] = (), videos: bool = True
     return _written(folder / "index.html", report.html)
 
 
-def _write_tables(folder: Path, grids: Iterable[Grid], prefix: str = "") -> None:
+def _write_tables(folder: Path, grids: Iterable[TextTable], prefix: str = "") -> None:
     for grid in grids:
-        _written(folder / f"{prefix}{grid.stem}.tex", for_latex(grid))
-        _written(folder / f"{prefix}{grid.stem}.csv", for_csv(grid))
+        _written(folder / f"{prefix}{grid.stem}.tex", latex_table(grid))
+        _written(folder / f"{prefix}{grid.stem}.csv", csv_table(grid))
 
 
 def _written(path: Path, content: str | bytes) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reaper.config.presets import PAPER, differences, from_dict
-from reaper.report.grids import Grid
+from reaper.report.score_tables import TextTable
 from reaper.report.scores import rank_of
 from reaper.results.runs import RunResult, stages_of
 from reaper.storage.store import Artefact, Store
@@ -40,10 +40,10 @@ class Provenance:
     stages: int
     seconds: float  # of all stages together
     machines: dict[str, list[str]]  # device, processor, torch ... -> the values that occur
-    time: Grid
-    settings: Grid
-    own_settings: Grid | None  # of conditions that differ from the rest
-    every_stage: Grid
+    time: TextTable
+    settings: TextTable
+    own_settings: TextTable | None  # of conditions that differ from the rest
+    every_stage: TextTable
 
     @property
     def finished(self) -> bool:
@@ -64,13 +64,13 @@ class Provenance:
         ]
 
     @property
-    def grids(self) -> list[Grid]:
+    def grids(self) -> list[TextTable]:
         """Those that have anything in them."""
-        grids = (self.time, self.settings, self.own_settings, deviation_grid())
+        grids = (self.time, self.settings, self.own_settings, deviation_table())
         return [grid for grid in grids if grid and grid.rows]
 
 
-def read_making(store: Store, results: list[RunResult]) -> Provenance:
+def read_provenance(store: Store, results: list[RunResult]) -> Provenance:
     common = store.common
     digests = {digest: None for result in results for digest in _digests(result)}
     done = [store.stage(digest) for digest in digests if store.has(digest)]
@@ -119,7 +119,7 @@ def _trained_frames(artefact: Artefact) -> int:
     return spec.get("settings", {}).get(part.get(artefact.manifest["kind"]), {}).get("agent_steps", 0)
 
 
-def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> Grid:
+def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> TextTable:
     rows = []
     total = {kind: sum(taken for taken, _ in values) for kind, values in seconds.items()}
     for kind in sorted(seconds, key=lambda kind: -total[kind]):
@@ -135,32 +135,32 @@ def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> Grid:
     if any(row[-1] for row in rows):
         rest = "tests and the training of generators included"
         notes.append(f"Frames a second: agent steps of training over all of the time of their stages, {rest}.")
-    return Grid("Wall time", ("kind of stage", "stages", "time", "time a stage", "frames a second"), rows, notes)
+    return TextTable("Wall time", ("kind of stage", "stages", "time", "time a stage", "frames a second"), rows, notes)
 
 
-def _stage_grid(done: list[Artefact], made: list[dict[str, Any]]) -> Grid:
+def _stage_grid(done: list[Artefact], made: list[dict[str, Any]]) -> TextTable:
     """Every stage by itself: for the files, since it would be the longest table of the page."""
     rows = [
         (str(artefact.manifest.get("title", "")), artefact.manifest["kind"], f"{record.get('seconds', 0.0):.1f}")
         for artefact, record in zip(done, made, strict=True)
     ]
-    return Grid("Wall time of every stage", ("stage", "kind", "seconds"), rows, name="stages")
+    return TextTable("Wall time of every stage", ("stage", "kind", "seconds"), rows, name="stages")
 
 
-def deviation_grid() -> Grid:
+def deviation_table() -> TextTable:
     notes = ["docs/deviations.md, in the source, tells all of them, and what was tried."]
-    return Grid(
+    return TextTable(
         "Where the code departs from the paper", ("departure", "in short"), list(DEVIATIONS), notes, "deviations"
     )
 
 
-def _settings_grid(settings: dict[str, Any]) -> Grid:
+def _settings_grid(settings: dict[str, Any]) -> TextTable:
     changed = differences(from_dict(settings), PAPER)
     rows = [(_flag(name), _plain(here), _plain(paper)) for name, (here, paper) in changed.items()]
-    return Grid("Settings that differ from the paper's", ("setting", "here", "paper"), rows, name="settings")
+    return TextTable("Settings that differ from the paper's", ("setting", "here", "paper"), rows, name="settings")
 
 
-def _own_settings_grid(settings: dict[str, Any], results: list[RunResult]) -> Grid | None:
+def _own_settings_grid(settings: dict[str, Any], results: list[RunResult]) -> TextTable | None:
     """Conditions may have settings of their own (a variant of the scale, or overrides)."""
     base = from_dict(settings)
     rows = {
@@ -169,7 +169,7 @@ def _own_settings_grid(settings: dict[str, Any], results: list[RunResult]) -> Gr
         for name, (here, there) in differences(result.settings, base).items()
     }
     header = ("condition", "setting", "this condition", "the others")
-    return Grid("Settings of single conditions", header, [rows[key] for key in sorted(rows)]) if rows else None
+    return TextTable("Settings of single conditions", header, [rows[key] for key in sorted(rows)]) if rows else None
 
 
 def _flag(name: str) -> str:

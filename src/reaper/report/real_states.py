@@ -26,7 +26,7 @@ class RealStates:
     test: np.ndarray  # from games of their own
 
 
-def read_states(store: Store, run: RunResult) -> tuple[list[RealStates | None], list[str]]:
+def read_real_states(store: Store, run: RunResult) -> tuple[list[RealStates | None], list[str]]:
     """For each task whose teacher is finished, and why some had to be taken from the few pictures in the store."""
     found: list[RealStates | None] = []
     remarks: list[str] = []
@@ -69,14 +69,14 @@ def _played(run: RunResult, task: str, teacher: Artefact) -> RealStates:
 
 
 def _pictured(teacher: Artefact) -> RealStates:
-    states = pictures_in(teacher, "real")
+    states = stored_states(teacher, "real")
     if states is None:
         raise DamagedArtefact(teacher.folder / "pictures.safetensors", "is missing")
     border = len(states) * 3 // 4
     return RealStates(states[:border], states[border:])
 
 
-def pictures_in(artefact: Artefact, name: str) -> np.ndarray | None:
+def stored_states(artefact: Artefact, name: str) -> np.ndarray | None:
     """States that a stage kept for the report: (count, history, size, size)."""
     if not artefact.has("pictures.safetensors"):
         return None

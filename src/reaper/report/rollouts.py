@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont
 
 from reaper.agent import Agent, load
 from reaper.errors import UserError
-from reaper.report.cache import Kept
-from reaper.report.embedding import data_uri
+from reaper.report.cache import ReportCache
+from reaper.report.rendering import data_uri
 from reaper.report.videos import FRAMES_PER_SECOND, encoder, grey, write_mp4
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
@@ -33,7 +33,7 @@ Clip = list[tuple[np.ndarray, float]]  # frames, grey or in colour, and the scor
 
 
 @dataclass(frozen=True)
-class Film:
+class RolloutVideo:
     """A grid of games: a row a task, a column a stage."""
 
     condition: str
@@ -64,7 +64,7 @@ class Film:
         )
 
 
-def read_film(store: Store, run: RunResult, kept: Kept, most_bytes: int) -> Film | None:
+def read_rollout_video(store: Store, run: RunResult, kept: ReportCache, most_bytes: int) -> RolloutVideo | None:
     """The film of a run, as far as it has come; None where it has no agent yet."""
     memories = [digest if store.has(digest) else None for digest in run.stages["memories"]]
     ready = [digest for digest in memories if digest and store.stage(digest).has("agent.safetensors")]
@@ -78,7 +78,7 @@ def read_film(store: Store, run: RunResult, kept: Kept, most_bytes: int) -> Film
     value = kept.get("film", inputs, make)
     kind = "video/mp4" if encoder() else "image/webp"
     with kept.read("film"):
-        return Film(run.name, run.seed, list(run.titles), kind, base64.b64decode(value["content"]))
+        return RolloutVideo(run.name, run.seed, list(run.titles), kind, base64.b64decode(value["content"]))
 
 
 def _clip(agent: Agent, task: str) -> Clip:
@@ -147,12 +147,14 @@ def _webp(pictures: list[Image.Image]) -> bytes:
     return buffer.getvalue()
 
 
-def filming(store: Store, runs: Sequence[RunResult], kept: Kept, most_bytes: int) -> tuple[list[Film], list[str]]:
+def read_rollout_videos(
+    store: Store, runs: Sequence[RunResult], kept: ReportCache, most_bytes: int
+) -> tuple[list[RolloutVideo], list[str]]:
     """Films of these runs, and why some could not be made."""
     films, remarks = [], []
     for run in runs:
         try:
-            film = read_film(store, run, kept, most_bytes)
+            film = read_rollout_video(store, run, kept, most_bytes)
         except UserError as error:
             remarks.append(f"{run.name} could not be filmed here: {error}.")
         else:

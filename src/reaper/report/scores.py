@@ -130,7 +130,7 @@ class SequenceScores:
         return tuple(
             title
             for j, title in enumerate(self.titles)
-            if any(_within_chance(run.single[j], run.random[j]) for run in self.runs)
+            if any(within_chance(run.single[j], run.random[j]) for run in self.runs)
         )
 
     @property
@@ -156,7 +156,7 @@ def _budget_share(settings: Settings) -> float:
     return min(ours / theirs for ours, theirs in zip(budget(settings), budget(PAPER), strict=True))
 
 
-def _within_chance(single: np.ndarray, random: np.ndarray) -> bool:
+def within_chance(single: np.ndarray, random: np.ndarray) -> bool:
     error = np.sqrt(single.var() / len(single) + random.var() / len(random))
     return bool(single.mean() - random.mean() <= 2 * error)  # False, too, where one of them is not known yet
 

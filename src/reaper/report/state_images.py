@@ -10,16 +10,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from reaper.report.embedding import data_uri
-from reaper.report.generated_states import SHOWN, Dreams
-from reaper.report.grids import Grid
-from reaper.report.theme import DOTS, LIGHT, Theme, new_figure, remove_frame
+from reaper.report.generated_states import SHOWN, GeneratedStates
+from reaper.report.rendering import data_uri
+from reaper.report.score_tables import TextTable
+from reaper.report.theme import DPI, LIGHT, Theme, new_figure, remove_frame
 
 PAUSE = 350  # milliseconds a frame of a state is shown
 SHARP = 42  # frames of at most so many pixels are always enlarged, and keep their edges
 
 
-def share_grid(dreams: Dreams) -> Grid:
+def share_table(dreams: GeneratedStates) -> TextTable:
     """Whose states the generators dream of."""
     rows = [
         (f"after {stage}", *(f"{share * 100:.0f} %" for share in shares))
@@ -30,10 +30,10 @@ def share_grid(dreams: Dreams) -> Grid:
         f"{dreams.accuracy * 100:.1f} % of real states it was not trained on."
     ]
     title = f"Share of each task among the dreams of {dreams.condition}"
-    return Grid(title, ("generator", *dreams.titles), rows, notes, f"dreams-{dreams.condition}")
+    return TextTable(title, ("generator", *dreams.titles), rows, notes, f"dreams-{dreams.condition}")
 
 
-def caption(dreams: Dreams) -> str:
+def caption(dreams: GeneratedStates) -> str:
     parts = [
         f"What {dreams.condition} remembers by (seed {dreams.seed}): states that its last generator makes up stand in "
         "for experience that was thrown away. The frames of a state play in a loop. Dreams need not look right: "
@@ -72,7 +72,7 @@ def mosaic(frames: np.ndarray, rows: int, columns: int, gap: int = 1) -> np.ndar
     return picture
 
 
-def for_page(dreams: Dreams) -> str:
+def for_page(dreams: GeneratedStates) -> str:
     """A row a task, real states and dreams; then the dreams closest to a real state above those states."""
     rows = [_row("", "<span>real</span>", "<span>dreamt</span>")]
     for title, real, dreamt in zip(dreams.titles, dreams.real, dreams.dreamt, strict=True):
@@ -96,7 +96,7 @@ def _image(states: np.ndarray, text: str) -> str:
     return f'<span><img{look} style="{width}" src="{source}" alt="{escape(text)}"></span>'
 
 
-def still(dreams: Dreams, theme: Theme = LIGHT) -> Figure:
+def still(dreams: GeneratedStates, theme: Theme = LIGHT) -> Figure:
     """The same without motion: the newest frame of every state."""
     strips = []
     for title, real, dreamt in zip(dreams.titles, dreams.real, dreams.dreamt, strict=True):
@@ -114,7 +114,7 @@ def _stacked(mosaics: list[tuple[str, np.ndarray]], theme: Theme) -> Figure:
     label, gap = 46, 22
     width = columns * scale
     height = sum(picture.shape[0] * scale + label + gap for _, picture in mosaics)
-    figure = new_figure(width / DOTS, height / DOTS)
+    figure = new_figure(width / DPI, height / DPI)
     colours = mpl.colormaps["gray"].with_extremes(bad=theme.ground)
     top = height
     for text, picture in mosaics:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from reaper.paper.results import SCRATCH
-from reaper.report.experiment_data import ExperimentData, Told, moments, published_texts, score_texts
+from reaper.report.experiment_data import ExperimentData, TablesAndSummary, moments, published_texts, score_texts
 from reaper.report.findings import listed, percent
-from reaper.report.grids import Grid, number
-from reaper.report.scores import _within_chance
+from reaper.report.score_tables import TextTable, number
+from reaper.report.scores import within_chance
 from reaper.results import metrics
 from reaper.study.analyses.grid import average_of_known
 
@@ -30,7 +30,7 @@ class Student:
 
     def share(self, task: str) -> float:
         """Of the teacher's skill above random play; NaN where it has hardly any."""
-        if _within_chance(self.taught_by[task], self.random[task]):
+        if within_chance(self.taught_by[task], self.random[task]):
             return math.nan
         means = (float(part[task].mean()) for part in (self.games, self.random, self.taught_by))
         return float(metrics.normalised(*means))
@@ -62,7 +62,7 @@ def read_students(material: ExperimentData) -> list[Student]:
     return found
 
 
-def students(material: ExperimentData) -> Told:
+def students(material: ExperimentData) -> TablesAndSummary:
     """Table scratch, and the same as shares of what the teacher could do."""
     found, tasks = read_students(material), material.tasks
     cells = [[moments(student.games.get(task, ())) for task in tasks] for student in found]
@@ -76,8 +76,8 @@ def students(material: ExperimentData) -> Told:
         for name, s in zip(names, found, strict=False)
     ]
     grids = [
-        Grid("Students from scratch", ("taught from", *material.titles), rows, notes),
-        Grid(
+        TextTable("Students from scratch", ("taught from", *material.titles), rows, notes),
+        TextTable(
             "Share of the teacher's skill",
             ("taught from", *material.titles, "average"),
             shares,
@@ -89,7 +89,7 @@ def students(material: ExperimentData) -> Told:
             (name, *("" if cell is None else published_texts([cell])[0] for cell in row))
             for name, row in SCRATCH.items()
         ]
-        grids.insert(1, Grid("The paper's students (Table scratch)", ("taught from", *material.titles), paper))
+        grids.insert(1, TextTable("The paper's students (Table scratch)", ("taught from", *material.titles), paper))
     return grids, _students_say(found, len(tasks))
 
 

@@ -17,7 +17,7 @@ from reaper.report.scores import rank_of
 from reaper.study.conditions import CONDITIONS, MAIN
 
 WIDTH = 6.2  # inches; with the text below it stays legible on a phone
-DOTS = 200
+DPI = 200
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def new_figure(width: float, height: float, **options: Any) -> Figure:
 def as_png(figure: Figure) -> bytes:
     """The same bytes for the same figure."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DOTS, facecolor=figure.get_facecolor(), metadata={"Software": None})
+    figure.savefig(buffer, format="png", dpi=DPI, facecolor=figure.get_facecolor(), metadata={"Software": None})
     return buffer.getvalue()
 
 

@@ -18,7 +18,7 @@ _PATH = re.compile(r"(?:[A-Za-z]:\\|(?<![\w./])/)[^\s:;,'\")]+")
 
 
 @dataclass(frozen=True)
-class Trouble:
+class UnfinishedStage:
     """A stage that was begun and is not finished."""
 
     title: str
@@ -35,7 +35,7 @@ def without_paths(text: str) -> str:
     return _PATH.sub("(path)", " ".join(text.split()))[:LONGEST]
 
 
-def find_trouble(store: Store, runs: Iterable[RunResult]) -> list[Trouble]:
+def find_unfinished(store: Store, runs: Iterable[RunResult]) -> list[UnfinishedStage]:
     """Of every stage of these runs, once."""
     titles = {digest: title for run in runs for digest, title in _stages(run) if not store.has(digest)}
     begun = set(store.unfinished_stages())
@@ -43,7 +43,7 @@ def find_trouble(store: Store, runs: Iterable[RunResult]) -> list[Trouble]:
     for digest, title in titles.items():
         state, error = _sign_of_life(store, digest)
         if state or digest in begun:
-            found.append(Trouble(title, state or "begun", without_paths(error) if state in ENDED else ""))
+            found.append(UnfinishedStage(title, state or "begun", without_paths(error) if state in ENDED else ""))
     return found
 
 
@@ -65,7 +65,7 @@ def _sign_of_life(store: Store, digest: str) -> tuple[str, str]:
         return "", ""
 
 
-def in_words(troubles: Iterable[Trouble]) -> list[str]:
+def describe(troubles: Iterable[UnfinishedStage]) -> list[str]:
     """Failures one by one; what was only interrupted, counted."""
     troubles = list(troubles)
     failed = [str(trouble) for trouble in troubles if trouble.state in ("failed", "lost")]

@@ -15,16 +15,15 @@ from handmade import FORGETS, KEEPS, SETTINGS, atari_sequence, make_store, row_o
 from rich.console import Console
 
 from reaper.config import presets as scales
-from reaper.report import embedding as illustrations
-from reaper.report import theme
+from reaper.report import rendering, theme
 from reaper.report.curves import curve, over_seeds, spread_out
-from reaper.report.findings import cautions, headline, percent, standing
-from reaper.report.grids import Grid, decimals_for, memory_unit, metric_grid, number, score_grid
+from reaper.report.findings import caveats, final_level, headline, percent
 from reaper.report.page import write_page, write_report
 from reaper.report.provenance import DEVIATIONS
+from reaper.report.score_tables import TextTable, decimals_for, memory_unit, metric_table, number, score_table
 from reaper.report.scores import gather_scores
 from reaper.report.state_images import mosaic
-from reaper.report.tables import for_csv, for_latex, for_markdown, for_terminal, in_latex
+from reaper.report.table_formats import csv_table, for_markdown, for_terminal, latex_escape, latex_table
 from reaper.results.runs import read_results
 from reaper.storage.store import Store
 from reaper.study.chains import build_chain
@@ -58,8 +57,8 @@ def test_deviation_is_over_all_games_of_all_seeds(tmp_path: Path):
     write_chain(store, chain, [*KEEPS[:2], [4, 60, 0.9]])
     (scores,) = gather_scores(read_results(store))
     # games 7.5, 8.5, 3.5, 4.5: mean 6, deviations 1.5, 2.5, -2.5, -1.5, so sqrt((2.25 + 6.25) / 2) = 2.06
-    assert dict(zip(*_header_and_row(score_grid(scores), "RePR"), strict=True))["Catch"] == "6.0 ± 2.1"
-    cells = dict(zip(*_header_and_row(metric_grid(scores), "RePR"), strict=True))
+    assert dict(zip(*_header_and_row(score_table(scores), "RePR"), strict=True))["Catch"] == "6.0 ± 2.1"
+    cells = dict(zip(*_header_and_row(metric_table(scores), "RePR"), strict=True))
     assert cells["Catch"] == "0.60"
     # averages: (0.8 + 0.6 + 0.95)/3 = 0.783 and (0.4 + 0.6 + 0.95)/3 = 0.650
     assert cells["average"] == "0.72 [0.65, 0.78]"
@@ -108,7 +107,7 @@ def test_the_headline_is_computed(tmp_path: Path):
     both = gather_scores(read_results(make_store(tmp_path / "a", {"RePR": KEEPS, "no-reh": FORGETS, "reh": KEEPS})))
     # kept: (0.8 + 0.6)/2 and (0 + 0.1)/2
     assert headline(both) == "RePR kept 70 % of what it learnt; with nothing done against forgetting, 5 % is left."
-    assert "RePR at 78 %" in standing(both[0])
+    assert "RePR at 78 %" in final_level(both[0])
     one = gather_scores(read_results(make_store(tmp_path / "b", {"no-reh": FORGETS})))
     assert headline(one) == "With nothing done against forgetting, 5 % is left of what was learnt."
     assert headline([]) == "There are no runs in this folder yet."
@@ -119,8 +118,8 @@ def test_a_task_that_was_not_learnt_is_not_read_as_kept(tmp_path: Path, monkeypa
     monkeypatch.setattr(handmade, "SINGLE", (-1.0, 100.0, 1.0))  # on the first task, worse than random play
     scores = gather_scores(read_results(make_store(tmp_path / "run", {"RePR": KEEPS})))
     assert headline(scores) == "Too little was learnt on Catch to say how much was kept."
-    assert _header_and_row(metric_grid(scores[0]), "RePR")[1][1] == "–"
-    assert any("hardly better than random play" in text for text in cautions(scores[0], ["RePR"]))
+    assert _header_and_row(metric_table(scores[0]), "RePR")[1][1] == "–"
+    assert any("hardly better than random play" in text for text in caveats(scores[0], ["RePR"]))
 
 
 def test_numbers_are_readable():
@@ -135,9 +134,9 @@ def test_numbers_are_readable():
 @pytest.fixture(autouse=True)
 def _coarse_figures(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):
     """Encoding large pictures and fonts would be most of these tests' time."""
-    monkeypatch.setattr(theme, "DOTS", 40)
+    monkeypatch.setattr(theme, "DPI", 40)
     if "files" not in request.node.name:
-        monkeypatch.setattr(illustrations, "as_pdf", lambda figure: None)
+        monkeypatch.setattr(rendering, "as_pdf", lambda figure: None)
 
 
 KINDS = ("png", "pdf")
@@ -269,7 +268,7 @@ def test_many_conditions_are_not_all_named_in_one_sentence(tmp_path: Path):
     conditions = {"no-reh": FORGETS, "reh": KEEPS, "RePR": worse, "ewc": worse, "DGDMN": worse}
     (scores,) = gather_scores(read_results(make_store(tmp_path / "run", conditions)))
     # no-reh: (0 + 0.1 + 1)/3; reh: (0.8 + 0.6 + 0.95)/3; RePR: (0.7 + 0.5 + 0.95)/3
-    assert "no-reh at 37 %, reh at 78 % and RePR at 72 % of the level" in standing(scores)
+    assert "no-reh at 37 %, reh at 78 % and RePR at 72 % of the level" in final_level(scores)
 
 
 def test_every_deviation_in_the_page_is_told_in_full_in_the_docs():
@@ -287,11 +286,11 @@ def test_no_machine_or_user_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_latex_is_escaped_and_whole():
-    assert in_latex("50 % of a_b & {c} #1 $x ~ ^ \\") == (
+    assert latex_escape("50 % of a_b & {c} #1 $x ~ ^ \\") == (
         r"50 \% of a\_b \& \{c\} \#1 \$x \textasciitilde{} \textasciicircum{} \textbackslash{}"
     )
-    assert in_latex("-0.5 ± 1 [-1, 2] no-reh –") == r"$-$0.5 $\pm$ 1 [$-$1, 2] no-reh --"
-    text = for_latex(Grid("A & B", ("x", "50 %"), [("a_1", "-1"), ("b", "2")], ["Note #1."]))
+    assert latex_escape("-0.5 ± 1 [-1, 2] no-reh –") == r"$-$0.5 $\pm$ 1 [$-$1, 2] no-reh --"
+    text = latex_table(TextTable("A & B", ("x", "50 %"), [("a_1", "-1"), ("b", "2")], ["Note #1."]))
     lines = text.splitlines()
     assert lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")] == [r"a\_1 & $-$1 \\", r"b & 2 \\"]
     assert r"\caption{A \& B. Note \#1.}" in lines
@@ -300,5 +299,5 @@ def test_latex_is_escaped_and_whole():
 
 
 def test_csv_tables_survive_commas_and_quotes():
-    grid = Grid("t", ("a", 'b, "c"'), [("x,y", "0.1 [0.0, 0.2]")])
-    assert list(csv.reader(for_csv(grid).splitlines())) == [["a", 'b, "c"'], ["x,y", "0.1 [0.0, 0.2]"]]
+    grid = TextTable("t", ("a", 'b, "c"'), [("x,y", "0.1 [0.0, 0.2]")])
+    assert list(csv.reader(csv_table(grid).splitlines())) == [["a", 'b, "c"'], ["x,y", "0.1 [0.0, 0.2]"]]

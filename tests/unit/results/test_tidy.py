@@ -13,7 +13,7 @@ import pytest
 from handmade import FORGETS, KEEPS, SETTINGS, make_store, write_chain
 
 from reaper.cli import main as cli
-from reaper.report.grids import metric_grid, score_grid
+from reaper.report.score_tables import metric_table, score_table
 from reaper.report.scores import gather_scores
 from reaper.results import tidy
 from reaper.results.runs import read_results
@@ -85,7 +85,7 @@ def test_the_score_table_is_made_again_from_the_rows(store, capsys):
     """Mean, deviation, memory, normalised average, seeds and references."""
     rows = printed_rows(store, capsys)
     (scores,) = gather_scores(read_results(store))
-    grid = score_grid(scores)
+    grid = score_table(scores)
     for name in ("no-reh", "RePR"):
         last = [row for row in rows if (row["condition"], row["moment"], row["stage"]) == (name, "learnt", "3")]
         cells = dict(zip(grid.header, next(row for row in grid.rows if row[0] == name), strict=True))
@@ -124,7 +124,7 @@ def test_forgetting_and_transfer_are_made_again_from_the_rows(store, capsys):
         found[condition]["backward transfer"].append(np.mean([at[3, t] - at[own, t] for t, own in earlier.items()]))
         found[condition]["forward transfer"].append(np.mean([at[1, "dodge"], at[2, "shooter"]]))
     (scores,) = gather_scores(read_results(store))
-    grid = metric_grid(scores)
+    grid = metric_table(scores)
     assert len(grid.rows) == 3
     for row in grid.rows:
         shown = dict(zip(grid.header, row, strict=True))

@@ -11,7 +11,7 @@ import reaper
 from reaper.cli.main import main
 from reaper.errors import UserError
 from reaper.memory.long_term import LongTermMemory
-from reaper.report.findings import cautions
+from reaper.report.findings import caveats
 from reaper.report.page import write_report
 from reaper.report.scores import gather_scores
 from reaper.results import metrics
@@ -92,7 +92,7 @@ def test_the_report_says_what_is_not_known(further):
     assert [phase.agent_steps for phase in result.phases] == [0, 0, 0, 160]
     scores = gather_scores(results)[0]
     assert scores.without_reference == ("catch", "dodge", "frog")
-    assert any("reaper run single --tasks catch,dodge,frog" in text for text in cautions(scores, []))
+    assert any("reaper run single --tasks catch,dodge,frog" in text for text in caveats(scores, []))
     page = write_report(store).read_text()
     assert "Learnt on from" in page
     assert "all 9 finished" in page

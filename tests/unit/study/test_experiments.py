@@ -12,7 +12,7 @@ from reaper.bench.costs import Forecast, Load, load_of
 from reaper.cli.main import main
 from reaper.errors import DamagedArtefact, UserError
 from reaper.paper import results as paper
-from reaper.report import analyses
+from reaper.report import experiment_sections
 from reaper.results.runs import read_results
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
@@ -36,7 +36,7 @@ def carried_out(study, out):
 
 
 def sections_html(store):
-    return "\n".join(section.html for section in analyses.read_sections(store))
+    return "\n".join(section.html for section in experiment_sections.read_experiment_sections(store))
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,9 @@ def test_students_of_real_and_dreamt_items_start_alike_and_end_apart(finished):
 
 
 def grid_of(store, name, title):
-    (section,) = [section for section in analyses.read_sections(store) if section.experiment.name == name]
+    (section,) = [
+        section for section in experiment_sections.read_experiment_sections(store) if section.experiment.name == name
+    ]
     return next(grid for grid in section.grids if grid.title == title)
 
 
@@ -180,16 +182,16 @@ def test_experiments_that_have_not_begun_say_so_and_at_which_fraction(tmp_path):
             store.write_run(chain.name, chain.record())
         for record in study.experiments:
             store.write_experiment(record["name"], record)
-    sections = analyses.read_sections(store)
+    sections = experiment_sections.read_experiment_sections(store)
     assert [section.experiment.name for section in sections] == list(EXPERIMENTS)
     for section in sections:
-        said = " ".join(section.cautions)
+        said = " ".join(section.caveats)
         assert "Run at a fraction (0.5)" in said
         assert "Not finished" in said
         assert section.sentence == ""
         assert section.html
-    assert len(analyses.for_terminal(sections)) > 2 * len(sections)
-    assert analyses.for_markdown(sections).count("## Experiment") == len(EXPERIMENTS)
+    assert len(experiment_sections.for_terminal(sections)) > 2 * len(sections)
+    assert experiment_sections.for_markdown(sections).count("## Experiment") == len(EXPERIMENTS)
 
 
 def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
@@ -202,7 +204,7 @@ def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
 
 def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
     from reaper.report.experiment_data import ExperimentData
-    from reaper.report.experiment_grids import importance, overlap
+    from reaper.report.experiment_tables import importance, overlap
 
     record = {"tasks": list(paper.TASKS), "titles": list(paper.TITLES), "sequence": "atari-3", "stages": []}
     grids, _ = overlap(ExperimentData(Store("nowhere"), [record], []))
@@ -242,7 +244,7 @@ def test_a_forged_record_is_refused_in_one_line(finished, tmp_path):
     forged = [{**row, "about": {"tasks": ["nothing"], "items": "real"}} for row in record["stages"]]
     copy.write_experiment(record["name"], {**record, "stages": forged})
     with pytest.raises(DamagedArtefact, match="do not fit together"):
-        analyses.read_sections(copy)
+        experiment_sections.read_experiment_sections(copy)
     copy.write_experiment(record["name"], {**record, "stages": [{**forged[0], "digest": "../../elsewhere"}]})
     with pytest.raises(DamagedArtefact, match="is not the record"):
         copy.experiments()

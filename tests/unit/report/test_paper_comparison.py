@@ -11,7 +11,7 @@ from handmade import KEEPS, atari_sequence, make_store
 
 from reaper.config.presets import PAPER
 from reaper.paper.results import Score
-from reaper.report.comparison import NOT_COMPARABLE, paper_grid, verdict
+from reaper.report.paper_comparison import NOT_COMPARABLE, paper_table, verdict
 from reaper.report.scores import gather_scores
 from reaper.results.runs import read_results
 
@@ -37,7 +37,7 @@ def test_a_verdict_a_row():
 
 def grid_of(store):
     (scores,) = gather_scores(read_results(store))
-    return paper_grid(scores)
+    return paper_table(scores)
 
 
 def test_the_paper_stands_beside_its_own_tasks_and_nowhere_else(tmp_path: Path):
@@ -56,7 +56,7 @@ def test_the_paper_stands_beside_its_own_tasks_and_nowhere_else(tmp_path: Path):
 
 
 def test_at_the_papers_budget_there_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    games = replace(PAPER, evaluation=replace(PAPER.evaluation, games=handmade.GAMES))
+    games = replace(PAPER, evaluation=replace(PAPER.evaluation, episodes=handmade.GAMES))
     monkeypatch.setattr(handmade, "SETTINGS", games)
     monkeypatch.setattr(handmade, "SINGLE", (29463.0, 88.0, 645.0))
     matrix = [[29463, 0, 0], [25000, 88, 0], [23000, 60, 468]]

@@ -12,24 +12,24 @@ from rich import box
 from rich.markup import escape as plain
 from rich.table import Table
 
-from reaper.report.comparison import paper_grid
-from reaper.report.findings import cautions, headline, listed, standing
-from reaper.report.grids import Grid, matrix_grid, metric_grid, score_grid
+from reaper.report.findings import caveats, final_level, headline, listed
 from reaper.report.layout import prose
-from reaper.report.provenance import Provenance, read_making
+from reaper.report.paper_comparison import paper_table
+from reaper.report.provenance import Provenance, read_provenance
+from reaper.report.score_tables import TextTable, matrix_table, metric_table, score_table
 from reaper.report.scores import SequenceScores, gather_scores
 from reaper.results.runs import RunResult, read_results
 from reaper.storage.store import Store
 
 
-def names_of(sequences: Sequence[SequenceScores]) -> list[str]:
+def condition_names(sequences: Sequence[SequenceScores]) -> list[str]:
     """All conditions of a folder, each once."""
     return list(dict.fromkeys(condition.name for scores in sequences for condition in scores.conditions))
 
 
-def grids_of(scores: SequenceScores) -> list[Grid]:
+def sequence_tables(scores: SequenceScores) -> list[TextTable]:
     """Scores, the paper's, and where anything learns in sequence, what is made of them."""
-    grids = [score_grid(scores), paper_grid(scores), metric_grid(scores) if scores.conditions else None]
+    grids = [score_table(scores), paper_table(scores), metric_table(scores) if scores.conditions else None]
     return [grid for grid in grids if grid]
 
 
@@ -43,20 +43,20 @@ def for_terminal(results: Iterable[RunResult]) -> list[Table]:
     sequences = gather_scores(results)
     tables = []
     for scores in sequences:
-        grids = [part for grid in grids_of(scores) for part in _narrow(grid)]
-        notes = [*(note for grid in grids for note in grid.notes), *cautions(scores, names_of(sequences))]
+        grids = [part for grid in sequence_tables(scores) for part in _narrow(grid)]
+        notes = [*(note for grid in grids for note in grid.notes), *caveats(scores, condition_names(sequences))]
         for grid in grids:
             last = grid is grids[-1]
-            tables.append(_terminal_table(grid, f"{scores.sequence}: {grid.title.lower()}", notes if last else []))
+            tables.append(terminal_table(grid, f"{scores.sequence}: {grid.title.lower()}", notes if last else []))
     return tables
 
 
-def _width(grid: Grid, place: int) -> int:
+def _width(grid: TextTable, place: int) -> int:
     """Of a column: headers may wrap between words, cells may not."""
     return max(map(len, [row[place] for row in grid.rows] + grid.header[place].split()))
 
 
-def _narrow(grid: Grid) -> list[Grid]:
+def _narrow(grid: TextTable) -> list[TextTable]:
     """The grid as it is, or its columns in as many grids as a terminal needs, all but the last without the notes."""
     chunks: list[list[int]] = [[]]
     for place in range(1, len(grid.header)):
@@ -64,7 +64,7 @@ def _narrow(grid: Grid) -> list[Grid]:
             chunks.append([])
         chunks[-1].append(place)
     return [
-        Grid(
+        TextTable(
             grid.title,
             tuple(grid.header[p] for p in (0, *chunk)),
             [tuple(row[p] for p in (0, *chunk)) for row in grid.rows],
@@ -74,7 +74,7 @@ def _narrow(grid: Grid) -> list[Grid]:
     ]
 
 
-def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
+def terminal_table(grid: TextTable, title: str, notes: list[str]) -> Table:
     table = Table(
         title=plain(title),
         caption=plain("\n".join(notes)) or None,
@@ -94,7 +94,7 @@ def _terminal_table(grid: Grid, title: str, notes: list[str]) -> Table:
 LONGEST_NUMBER = 22  # characters of a score with its interval
 
 
-def for_html(grid: Grid, level: int = 3) -> str:
+def html_table(grid: TextTable, level: int = 3) -> str:
     """A table that scrolls by itself where the screen is too narrow for it; `level` is its heading's, 0 for none."""
     columns = zip(*grid.rows, strict=True) if grid.rows else ([name] for name in grid.header)
     wordy = [max(map(len, cells)) > LONGEST_NUMBER for cells in columns]
@@ -119,39 +119,39 @@ def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
 def for_markdown(store: Store, commands: Sequence[str] = ()) -> str:
     """A complete document; `commands` are those that made the folder, word for word."""
     results = read_results(store)
-    sequences, making = gather_scores(results), read_making(store, results)
+    sequences, making = gather_scores(results), read_provenance(store, results)
     parts = ["# What was learnt, and what was kept", headline(sequences)]
     if commands:
         parts.append("\n".join(["```sh", *commands, "```"]))
     parts.append(f"Fraction of the budget: {making.fraction:g}. Seeds: {', '.join(map(str, making.seeds)) or 'none'}.")
     for scores in sequences:
-        parts += _sequence_in_markdown(scores, names_of(sequences))
+        parts += _sequence_in_markdown(scores, condition_names(sequences))
     return "\n\n".join([*parts, *_making_in_markdown(making)]) + "\n"
 
 
 def _sequence_in_markdown(scores: SequenceScores, names: Sequence[str]) -> list[str]:
     parts = [f"## {scores.sequence}: {listed(scores.titles)}"]
-    if sentence := standing(scores):
+    if sentence := final_level(scores):
         parts.append(sentence)
-    if warnings := cautions(scores, names):
+    if warnings := caveats(scores, names):
         parts.append("\n".join(f"- {text}" for text in warnings))
-    for grid in grids_of(scores):
-        parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+    for grid in sequence_tables(scores):
+        parts += [f"### {grid.title}", markdown_table(grid), *grid.notes]
     if scores.conditions:
         parts += ["### Score matrices", "Mean score after each task on each task; in brackets, normalised."]
     for condition in scores.conditions:
-        parts += [f"**{condition.name}**", _markdown_table(matrix_grid(condition, scores.titles))]
+        parts += [f"**{condition.name}**", markdown_table(matrix_table(condition, scores.titles))]
     return parts
 
 
 def _making_in_markdown(making: Provenance) -> list[str]:
     parts = ["## How it was made", "\n".join(f"- {name}: {text}" for name, text in making.facts)]
     for grid in making.grids:
-        parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+        parts += [f"### {grid.title}", markdown_table(grid), *grid.notes]
     return parts
 
 
-def _markdown_table(grid: Grid) -> str:
+def markdown_table(grid: TextTable) -> str:
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
@@ -167,20 +167,20 @@ _LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasc
 _LATEX |= {"±": r"$\pm$", "–": "--", "→": r"$\rightarrow$", "›": r"$>$", "‹": r"$<$"}
 
 
-def in_latex(text: str) -> str:
+def latex_escape(text: str) -> str:
     """Plain text for LaTeX, with proper minus signs before numbers."""
     escaped = "".join(_LATEX.get(character, character) for character in text)
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped)
 
 
-def for_latex(grid: Grid) -> str:
+def latex_table(grid: TextTable) -> str:
     """A table environment; needs the booktabs package."""
 
     def line(cells: Iterable[str]) -> str:
-        return f"{' & '.join(map(in_latex, cells))} \\\\"
+        return f"{' & '.join(map(latex_escape, cells))} \\\\"
 
     body = "\n".join(map(line, grid.rows))
-    caption = in_latex(" ".join([f"{grid.title}.", *grid.notes]))
+    caption = latex_escape(" ".join([f"{grid.title}.", *grid.notes]))
     return f"""% Needs \\usepackage{{booktabs}}.
 \\begin{{table}}
 \\centering
@@ -196,7 +196,7 @@ def for_latex(grid: Grid) -> str:
 """
 
 
-def for_csv(grid: Grid) -> str:
+def csv_table(grid: TextTable) -> str:
     """The cells as they are printed; `reaper results` has every number in full."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([grid.header, *grid.rows])

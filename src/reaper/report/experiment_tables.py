@@ -8,11 +8,11 @@ from itertools import combinations
 import numpy as np
 
 from reaper.paper.results import CHOSEN, FISHER_OVERLAP, IMPORTANCE, TASKS
-from reaper.report.comparison import paper_grid
-from reaper.report.experiment_data import ExperimentData, Told, moments, published_texts, score_texts
-from reaper.report.findings import listed, percent, standing
-from reaper.report.grids import NOTHING, Grid, metric_grid, number, score_grid
-from reaper.report.scores import _within_chance, gather_scores
+from reaper.report.experiment_data import ExperimentData, TablesAndSummary, moments, published_texts, score_texts
+from reaper.report.findings import final_level, listed, percent
+from reaper.report.paper_comparison import paper_table
+from reaper.report.score_tables import NOTHING, TextTable, metric_table, number, score_table
+from reaper.report.scores import gather_scores, within_chance
 from reaper.report.students import students
 from reaper.results.runs import RunResult
 from reaper.study.analyses.grid import average_of_known, choose, game_range, min_max
@@ -20,20 +20,20 @@ from reaper.study.analyses.grid import average_of_known, choose, game_range, min
 # -- main, extended, policy-short
 
 
-def scores(material: ExperimentData) -> Told:
+def scores(material: ExperimentData) -> TablesAndSummary:
     """The score table of the experiment's own conditions."""
     grids, said = [], ""
     for gathered in gather_scores(material.results):  # one, or none where the records of its runs are gone
-        published = paper_grid(gathered)
-        grids += [score_grid(gathered), *([published] if published else []), metric_grid(gathered)]
-        said = standing(gathered)
+        published = paper_table(gathered)
+        grids += [score_table(gathered), *([published] if published else []), metric_table(gathered)]
+        said = final_level(gathered)
     return grids, said
 
 
 # -- importance
 
 
-def importance(material: ExperimentData) -> Told:
+def importance(material: ExperimentData) -> TablesAndSummary:
     """Table lscale, and RePR at other values of alpha on the whole sequence."""
     grids = [_two_tasks(material)] if any(len(run.tasks) == 2 for run in material.results) else []
     whole = [
@@ -47,7 +47,7 @@ def importance(material: ExperimentData) -> Told:
             for (alpha, runs), text in zip(by_alpha.items(), texts, strict=True)
         ]
         notes = ["After the last task; the average is normalised: 0 is random play, 1 a DQN of the task alone."]
-        grids.append(Grid("RePR on all tasks", ("alpha", *material.titles, "average"), rows, notes))
+        grids.append(TextTable("RePR on all tasks", ("alpha", *material.titles, "average"), rows, notes))
     return grids, _importance_says(material)
 
 
@@ -56,7 +56,7 @@ def _importance_says(material: ExperimentData) -> str:
     said = []
     for base in ("PR", "RePR"):
         runs = [run for run in material.results if run.condition["base"] == base and len(run.tasks) == 2]
-        if any(_within_chance(*pair) for run in runs for pair in zip(run.single, run.random, strict=True)):
+        if any(within_chance(*pair) for run in runs for pair in zip(run.single, run.random, strict=True)):
             return ""  # what was hardly learnt cannot be played better or worse
         averages = {f"{alpha:g}": _average(alike) for alpha, alike in _by_alpha(runs).items()}
         best = choose(averages)
@@ -78,7 +78,7 @@ def _average(runs: list[RunResult]) -> float:
     return average_of_known([float(np.mean(run.matrix[-1])) for run in runs])
 
 
-def _two_tasks(material: ExperimentData) -> Grid:
+def _two_tasks(material: ExperimentData) -> TextTable:
     """An old task and a new one, with and without a second memory, for each alpha."""
     titles, header, columns = material.titles[:2], ["alpha"], []
     for base in ("PR", "RePR"):
@@ -93,13 +93,13 @@ def _two_tasks(material: ExperimentData) -> Grid:
     nothing = [NOTHING, NOTHING]
     rows = [(f"{alpha:g}", *(cell for column in columns for cell in column.get(alpha, nothing))) for alpha in alphas]
     notes = [f"After {titles[0]} and then {titles[1]} alone; alpha is the weight of the new task."]
-    return Grid("Importance of the new task", tuple(header), rows, notes)
+    return TextTable("Importance of the new task", tuple(header), rows, notes)
 
 
 # -- overlap
 
 
-def overlap(material: ExperimentData) -> Told:
+def overlap(material: ExperimentData) -> TablesAndSummary:
     """Table F-over: the pairs in the order of the sequence, whichever way round it was learnt."""
     pairs = list(combinations(material.tasks, 2))
     titles = dict(zip(material.tasks, material.titles, strict=True))
@@ -122,7 +122,7 @@ def overlap(material: ExperimentData) -> Told:
     notes = ["1: the same weights matter to both tasks in the same measure; 0: no weight matters to both."]
     if len(material.records) > 1:
         notes.append("Mean and standard deviation over seeds.")
-    return [Grid("Fisher overlap", header, rows, notes)], _overlap_says(values, pairs, titles)
+    return [TextTable("Fisher overlap", header, rows, notes)], _overlap_says(values, pairs, titles)
 
 
 def _overlap_cell(values: list[float]) -> str:
@@ -153,7 +153,7 @@ def _overlap_says(
 # -- ewc-search
 
 
-def grid_search(material: ExperimentData) -> Told:
+def grid_search(material: ExperimentData) -> TablesAndSummary:
     """Every point of the two grids with its min-max normalised scores, and which one is chosen."""
     grids, said = [], []
     for base in CHOSEN:
@@ -170,7 +170,7 @@ def grid_search(material: ExperimentData) -> Told:
         ]
         theirs = " ".join(f"{name}={value:g}" for name, value in CHOSEN[base].items())
         notes = [f"0 is the worst and 1 the best game in all tests of the task's teacher. The paper chose {theirs}."]
-        grids.append(Grid(f"Grid of {base}", (base, *material.titles, "average", ""), rows, notes))
+        grids.append(TextTable(f"Grid of {base}", (base, *material.titles, "average", ""), rows, notes))
         said += [f"{best} for {base} (the paper: {theirs})"] if best else []
     return grids, f"Chosen: {listed(said)}." if said else ""
 
@@ -193,7 +193,7 @@ def _point(material: ExperimentData, runs: list[RunResult]) -> list[float]:
     return [average_of_known(column) for column in zip(*by_seed, strict=True)]
 
 
-GRIDS: Mapping[str, Callable[[ExperimentData], Told]] = {
+EXPERIMENT_TABLES: Mapping[str, Callable[[ExperimentData], TablesAndSummary]] = {
     "scores": scores,
     "students": students,
     "importance": importance,

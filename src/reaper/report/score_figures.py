@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reaper.report.grids import number
+from reaper.report.score_tables import number
 from reaper.report.scores import ConditionScores, SequenceScores
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 

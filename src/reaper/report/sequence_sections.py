@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from reaper.report import state_images as pictures
-from reaper.report.cache import Kept
-from reaper.report.curves import drawn_together, learning_curves
-from reaper.report.embedding import Illustration, for_files, illustrate
-from reaper.report.figures import bar_chart, score_matrices
-from reaper.report.findings import BASELINE, FEATURED, cautions, standing
-from reaper.report.generated_states import Dreams, read_dreams
-from reaper.report.grids import Grid
+from reaper.report import state_images
+from reaper.report.cache import ReportCache
+from reaper.report.curves import groups_with_equal_phases, learning_curves
+from reaper.report.findings import BASELINE, FEATURED, caveats, final_level
+from reaper.report.generated_states import GeneratedStates, read_generated_states
 from reaper.report.layout import prose
-from reaper.report.rollouts import Film, filming
+from reaper.report.rendering import RenderedFigure, render_figure, render_for_files
+from reaper.report.rollouts import RolloutVideo, read_rollout_videos
+from reaper.report.score_figures import bar_chart, score_matrices
+from reaper.report.score_tables import TextTable
 from reaper.report.scores import SequenceScores
-from reaper.report.tables import for_html, grids_of
-from reaper.report.unfinished import find_trouble, in_words
+from reaper.report.table_formats import html_table, sequence_tables
+from reaper.report.unfinished import describe, find_unfinished
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
 
@@ -44,42 +44,44 @@ class Section:
     """All there is to say about one sequence of tasks."""
 
     scores: SequenceScores
-    cautions: list[str]
-    overview: list[Illustration]
-    matrices: list[Illustration]
-    dreams: list[Dreams]  # the featured condition's first
-    films: list[Film]
+    caveats: list[str]
+    overview: list[RenderedFigure]
+    matrices: list[RenderedFigure]
+    dreams: list[GeneratedStates]  # the featured condition's first
+    films: list[RolloutVideo]
     remarks: list[str] = field(default_factory=list)  # why there are no films
 
     @property
-    def grids(self) -> list[Grid]:
-        return [*grids_of(self.scores), *map(pictures.share_grid, self.dreams)]
+    def grids(self) -> list[TextTable]:
+        return [*sequence_tables(self.scores), *map(state_images.share_table, self.dreams)]
 
     @property
-    def figures(self) -> Iterator[Illustration]:
+    def figures(self) -> Iterator[RenderedFigure]:
         """Those that are written beside the page."""
         yield from (*self.overview, *self.matrices)
         for dreams in self.dreams:
             about = DREAMS_STILL.format(name=dreams.condition, seed=dreams.seed)
-            yield for_files(f"dreams-{dreams.condition}", about, lambda theme, d=dreams: pictures.still(d, theme))
+            yield render_for_files(
+                f"dreams-{dreams.condition}", about, lambda theme, d=dreams: state_images.still(d, theme)
+            )
 
     @property
     def html(self) -> str:
         parts = [f"<h2>{escape(' → '.join(self.scores.titles))}</h2>"]
-        if sentence := standing(self.scores):
+        if sentence := final_level(self.scores):
             parts.append(f"<p>{prose(sentence)}</p>")
-        if self.cautions:
-            items = "".join(f"<li>{escape(text)}</li>" for text in self.cautions)
+        if self.caveats:
+            items = "".join(f"<li>{escape(text)}</li>" for text in self.caveats)
             parts.append(f'<ul class="cautions">{items}</ul>')
         parts += [figure.html for figure in self.overview]
-        parts += [for_html(grid) for grid in grids_of(self.scores)]
+        parts += [html_table(grid) for grid in sequence_tables(self.scores)]
         parts += [figure.html for figure in self.matrices]
         return f"<section>{''.join([*parts, *self._dreams(), *self._films()])}</section>"
 
     def _dreams(self) -> Iterator[str]:
         """The first condition's dreams in full; the others' are there for those who ask."""
         for place, dreams in enumerate(self.dreams):
-            body = pictures.for_page(dreams) + for_html(pictures.share_grid(dreams), 4)
+            body = state_images.for_page(dreams) + html_table(state_images.share_table(dreams), 4)
             if place == 0:
                 yield f"<h3>Dreams</h3>{body}"
             else:
@@ -93,28 +95,30 @@ class Section:
             yield f'<p class="note">{escape(" ".join(self.remarks))}</p>'
 
 
-def read_section(store: Store, scores: SequenceScores, names: list[str], kept: Kept, film_bytes: int) -> Section:
+def read_sequence_section(
+    store: Store, scores: SequenceScores, names: list[str], kept: ReportCache, film_bytes: int
+) -> Section:
     """`names` are all conditions of the folder; `film_bytes` is what one film may take, nothing for no films."""
-    overview = illustrate("bars", BARS, lambda theme: bar_chart(scores, theme))
-    for place, together in enumerate(drawn_together(scores)):
+    overview = render_figure("bars", BARS, lambda theme: bar_chart(scores, theme))
+    for place, together in enumerate(groups_with_equal_phases(scores)):
         name = f"curves-{place}" if place else "curves"
         about = CURVES + (SPREAD if any(len(condition.runs) > 1 for condition in together) else "")
-        overview += illustrate(name, about, lambda theme, t=together: learning_curves(scores, t, theme))
+        overview += render_figure(name, about, lambda theme, t=together: learning_curves(scores, t, theme))
     ordered = sorted(scores.conditions, key=lambda condition: condition.retention != FEATURED)
-    dreams = [found for condition in ordered if (found := read_dreams(store, condition, kept))]
-    films, remarks = filming(store, filmed(scores), kept, film_bytes) if film_bytes else ([], [])
+    dreams = [found for condition in ordered if (found := read_generated_states(store, condition, kept))]
+    films, remarks = read_rollout_videos(store, runs_to_record(scores), kept, film_bytes) if film_bytes else ([], [])
     return Section(
         scores,
-        [*in_words(find_trouble(store, scores.runs)), *cautions(scores, names)],
+        [*describe(find_unfinished(store, scores.runs)), *caveats(scores, names)],
         overview,
-        illustrate("matrices", MATRICES, lambda theme: score_matrices(scores, theme)),
+        render_figure("matrices", MATRICES, lambda theme: score_matrices(scores, theme)),
         dreams,
         films,
         remarks,
     )
 
 
-def filmed(scores: SequenceScores) -> list[RunResult]:
+def runs_to_record(scores: SequenceScores) -> list[RunResult]:
     """The first condition that does nothing against forgetting and the featured one; else the first there is."""
     chosen = [
         next((condition for condition in scores.conditions if condition.retention == retention), None)

@@ -18,7 +18,7 @@ def data_uri(kind: str, content: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Illustration:
+class RenderedFigure:
     """A figure in both themes, and for print."""
 
     name: str  # of its files
@@ -45,15 +45,15 @@ class Illustration:
         return {**files, f"{self.name}.pdf": self.pdf} if self.pdf else files
 
 
-def for_files(name: str, caption: str, draw: Callable[[Theme], Figure]) -> Illustration:
+def render_for_files(name: str, caption: str, draw: Callable[[Theme], Figure]) -> RenderedFigure:
     """A figure that is not in the page, so that it needs no dark theme."""
     with drawing(LIGHT):
         figure = draw(LIGHT)
         png = as_png(figure)
-        return Illustration(name, caption, png, png, as_pdf(figure))
+        return RenderedFigure(name, caption, png, png, as_pdf(figure))
 
 
-def illustrate(name: str, caption: str, draw: Callable[[Theme], Figure | None]) -> list[Illustration]:
+def render_figure(name: str, caption: str, draw: Callable[[Theme], Figure | None]) -> list[RenderedFigure]:
     """The figure drawn in both themes, in a list; an empty one where there is nothing to draw."""
     with drawing(LIGHT):
         if (figure := draw(LIGHT)) is None:
@@ -61,4 +61,4 @@ def illustrate(name: str, caption: str, draw: Callable[[Theme], Figure | None]) 
         light, pdf = as_png(figure), as_pdf(figure)
     with drawing(DARK):
         figure = draw(DARK)
-        return [Illustration(name, caption, light, as_png(figure), pdf)] if figure else []
+        return [RenderedFigure(name, caption, light, as_png(figure), pdf)] if figure else []

@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from reaper.errors import DamagedArtefact
-from reaper.report.embedding import Illustration, illustrate
 from reaper.report.experiment_data import ExperimentData
-from reaper.report.experiment_figures import PICTURES
-from reaper.report.experiment_grids import GRIDS
+from reaper.report.experiment_figures import EXPERIMENT_FIGURES
+from reaper.report.experiment_tables import EXPERIMENT_TABLES
 from reaper.report.findings import listed
-from reaper.report.grids import Grid
 from reaper.report.layout import prose
-from reaper.report.tables import _markdown_table, _terminal_table, for_html
+from reaper.report.rendering import RenderedFigure, render_figure
+from reaper.report.score_tables import TextTable
+from reaper.report.table_formats import html_table, markdown_table, terminal_table
 from reaper.results.runs import read_results
 from reaper.storage.store import Store
 from reaper.study.experiments import EXPERIMENTS, Experiment
@@ -34,23 +34,23 @@ class Section:
 
     experiment: Experiment
     material: ExperimentData
-    grids: list[Grid]
+    grids: list[TextTable]
     sentence: str
-    cautions: list[str]
-    figures: list[Illustration]
+    caveats: list[str]
+    figures: list[RenderedFigure]
 
     @property
     def html(self) -> str:
         title = f"Experiment {self.experiment.name}: {self.experiment.about}"
         where = f"{self.experiment.shows} of the paper, on {listed(self.material.titles)}."
         parts = [f"<h2>{escape(title)}</h2><p>{escape(where)} {prose(self.sentence)}</p>"]
-        if self.cautions:
-            parts.append(f'<ul class="cautions">{"".join(f"<li>{escape(text)}</li>" for text in self.cautions)}</ul>')
-        parts += [*map(for_html, self.grids), *(figure.html for figure in self.figures)]
+        if self.caveats:
+            parts.append(f'<ul class="cautions">{"".join(f"<li>{escape(text)}</li>" for text in self.caveats)}</ul>')
+        parts += [*map(html_table, self.grids), *(figure.html for figure in self.figures)]
         return f'<section id="{escape(self.material.name)}">{"".join(parts)}</section>'
 
 
-def read_sections(store: Store) -> list[Section]:
+def read_experiment_sections(store: Store) -> list[Section]:
     """In the order of the table of experiments; one of another version of this software is passed over."""
     records = store.experiments()
     if not records:
@@ -69,21 +69,21 @@ def read_sections(store: Store) -> list[Section]:
 def _read_section(experiment: Experiment, material: ExperimentData) -> Section:
     """Records and stages that do not fit together are whole files of different experiments, or forged ones."""
     try:
-        grids, sentence = GRIDS[experiment.analysis](material)
+        grids, sentence = EXPERIMENT_TABLES[experiment.analysis](material)
         grids = [replace(grid, name=f"experiment-{material.name}-{n + 1}") for n, grid in enumerate(grids)]
-        pictures = PICTURES.get(experiment.analysis, lambda material: {})(material)
+        pictures = EXPERIMENT_FIGURES.get(experiment.analysis, lambda material: {})(material)
         figures = [
             figure
             for n, (caption, draw) in enumerate(pictures.items())
-            for figure in illustrate(f"experiment-{material.name}-{n + 1}", caption, draw)
+            for figure in render_figure(f"experiment-{material.name}-{n + 1}", caption, draw)
         ]
-        return Section(experiment, material, grids, sentence, _cautions(material), figures)
+        return Section(experiment, material, grids, sentence, _caveats(material), figures)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         path = material.store.folder / "experiments" / f"{material.records[0]['name']}.json"
         raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
-def _cautions(material: ExperimentData) -> list[str]:
+def _caveats(material: ExperimentData) -> list[str]:
     found = []
     fraction = material.store.common["fraction"]
     if fraction < 1:
@@ -107,10 +107,10 @@ def for_terminal(found: Iterable[Section]) -> list[Table | Text]:
     for section in found:
         for grid in section.grids:
             printed.append(
-                _terminal_table(grid, f"{section.experiment.name} on {section.material.sequence}: {grid.title}", [])
+                terminal_table(grid, f"{section.experiment.name} on {section.material.sequence}: {grid.title}", [])
             )
             printed += [Text(note, style="italic") for note in grid.notes]  # a caption would be cut where a table is
-        printed.append(Text("\n".join(["", *([section.sentence] if section.sentence else []), *section.cautions])))
+        printed.append(Text("\n".join(["", *([section.sentence] if section.sentence else []), *section.caveats])))
     return printed
 
 
@@ -120,7 +120,7 @@ def for_markdown(found: Iterable[Section]) -> str:
     for section in found:
         parts.append(f"## Experiment {section.experiment.name}: {section.experiment.about}")
         parts.append(f"{section.experiment.shows} of the paper. {section.sentence}".strip())
-        parts += ["\n".join(f"- {text}" for text in section.cautions)] if section.cautions else []
+        parts += ["\n".join(f"- {text}" for text in section.caveats)] if section.caveats else []
         for grid in section.grids:
-            parts += [f"### {grid.title}", _markdown_table(grid), *grid.notes]
+            parts += [f"### {grid.title}", markdown_table(grid), *grid.notes]
     return "".join(f"\n{part}\n" for part in parts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from reaper.paper.results import SINGLE, Score, average_ratio
 from reaper.report.findings import listed
-from reaper.report.grids import NOTHING, Grid, memory_unit, moments, number, score
+from reaper.report.score_tables import NOTHING, TextTable, memory_unit, moments, number, score
 from reaper.report.scores import ConditionScores, Reference, SequenceScores
 
 Row = tuple[str, ConditionScores | Reference, tuple[Score | None, ...]]  # label, ours, the paper's
@@ -32,7 +32,7 @@ def verdict(titles: tuple[str, ...], ours: list[Score | None], theirs: tuple[Sco
     return one_sided or "reproduced within the spread"
 
 
-def paper_grid(scores: SequenceScores) -> Grid | None:
+def paper_table(scores: SequenceScores) -> TextTable | None:
     """What the paper prints for the same conditions and tasks, ours as a share of it; None where it prints nothing."""
     rows: list[Row] = [(row.name, row, row.published) for row in scores.conditions if row.published]
     rows += [(row.label, row, row.published) for row in scores.references if any(row.published)]
@@ -47,7 +47,9 @@ def paper_grid(scores: SequenceScores) -> Grid | None:
     columns["verdict"] = [
         verdict(scores.titles, own, theirs, share) for own, (_, _, theirs) in zip(ours, rows, strict=True)
     ]
-    return Grid("Beside the paper", tuple(columns), list(zip(*columns.values(), strict=True)), _notes(share), "paper")
+    return TextTable(
+        "Beside the paper", tuple(columns), list(zip(*columns.values(), strict=True)), _notes(share), "paper"
+    )
 
 
 def _notes(share: float) -> list[str]:

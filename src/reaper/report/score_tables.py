@@ -16,7 +16,7 @@ NOTHING = "–"
 
 
 @dataclass(frozen=True)
-class Grid:
+class TextTable:
     """A table of text; the first column names the row."""
 
     title: str
@@ -54,7 +54,7 @@ def memory_unit(sizes: Iterable[float]) -> tuple[str, float, int]:
     return ("GB", 1e9, 3) if largest >= 1e8 else ("MB", 1e6, 2) if largest >= 1e6 else ("kB", 1e3, 1)
 
 
-def score_grid(scores: SequenceScores) -> Grid:
+def score_table(scores: SequenceScores) -> TextTable:
     """Mean and deviation of the last agents' games, memory, normalised average and seeds."""
     rows = [(condition.name, condition.games) for condition in scores.conditions]
     rows += [(reference.label, reference.games) for reference in scores.references]
@@ -68,7 +68,7 @@ def score_grid(scores: SequenceScores) -> Grid:
     notes = ["Mean score of the last agent and standard deviation over all games of all seeds."]
     if scores.conditions:
         notes.append("The average is of normalised scores: 0 is random play, 1 a DQN trained on that task alone.")
-    return Grid("Scores", tuple(columns), list(zip(*columns.values(), strict=True)), notes)
+    return TextTable("Scores", tuple(columns), list(zip(*columns.values(), strict=True)), notes)
 
 
 def _own_columns(scores: SequenceScores) -> dict[str, list[str]]:
@@ -93,7 +93,7 @@ def _seeds(condition: ConditionScores) -> str:
     return str(done) if done == all_ else f"{done} of {all_}"
 
 
-def metric_grid(scores: SequenceScores) -> Grid:
+def metric_table(scores: SequenceScores) -> TextTable:
     """Normalised scores, and what they say about learning and forgetting."""
     several = any(len(condition.metric("average")) > 1 for condition in scores.conditions)
     rows = [
@@ -107,7 +107,7 @@ def metric_grid(scores: SequenceScores) -> Grid:
     notes = ["Normalised: 0 is random play, 1 is a DQN trained on that task alone; means over seeds."]
     notes += ["In brackets, 95 % intervals: a bootstrap over seeds."] if several else []
     header = ("condition", *scores.titles, *METRICS)
-    return Grid("Learning and forgetting", header, rows, notes, "forgetting")
+    return TextTable("Learning and forgetting", header, rows, notes, "forgetting")
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -121,7 +121,7 @@ def _with_interval(values: Sequence[float]) -> str:
     )
 
 
-def matrix_grid(condition: ConditionScores, titles: Sequence[str]) -> Grid:
+def matrix_table(condition: ConditionScores, titles: Sequence[str]) -> TextTable:
     """The whole score matrix: after each task, on each task, raw and normalised."""
     decimals = [decimals_for(column) for column in condition.raw_matrix.T]
     rows = [
@@ -134,4 +134,4 @@ def matrix_grid(condition: ConditionScores, titles: Sequence[str]) -> Grid:
         )
         for title, raws, shares in zip(titles, condition.raw_matrix, condition.matrix, strict=True)
     ]
-    return Grid(condition.name, ("", *(f"on {title}" for title in titles)), rows)
+    return TextTable(condition.name, ("", *(f"on {title}" for title in titles)), rows)
