@@ -8,14 +8,14 @@ from typing import Any
 
 from reaper.config.presets import as_dict, from_dict
 from reaper.config.settings import Settings
-from reaper.memory.long_term import tensor_bytes
-from reaper.networks.q_network import QNetwork
+from reaper.networks.families import q_network_bytes
 from reaper.retention import RETENTIONS, PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
 from reaper.study.chains import Chain
 from reaper.study.stages import Stage
+from reaper.tasks.observation import state_spec
 
 LOST = 1.2  # times longer than it had, a stage that was not finished is thought to take
 DOCUMENTS = 64 << 10  # bytes, generously: manifest, rows, curves
@@ -85,9 +85,7 @@ def _bytes_of(stage: Stage, with_retained: bool) -> int:
     generator = PseudoRehearsal().kept_bytes(settings, actions, 1)
     if stage.kind == "short-term generator":
         return DOCUMENTS + generator
-    frames = settings.observation
-    network = QNetwork(frames.frame_size, frames.frame_stack, actions, settings.network.width)
-    agent = DOCUMENTS + sum(tensor_bytes(weights) for weights in network.parameters())
+    agent = DOCUMENTS + q_network_bytes(state_spec(settings.observation), actions, settings.network)
     if stage.kind == "short-term":
         return agent + REAL_PICTURES * item_bytes(settings)
     retained = retention_of(stage).kept_bytes(settings, actions, len(stage.spec["tasks"])) if with_retained else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -10,11 +11,13 @@ from reaper.compute.compilation import Function, compiled
 from reaper.config.settings import Settings
 from reaper.generators.gan.discriminator import Discriminator
 from reaper.generators.gan.generator import Generator, initialise_adversarial
+from reaper.networks.families import build_q_network
 from reaper.networks.q_network import QNetwork
 from reaper.networks.weights import with_weights
 from reaper.progress import Progress
 from reaper.randomness import RNG, derive_seed, new_rng
 from reaper.storage.checkpoints import Checkpointer
+from reaper.tasks.observation import ObservationSpec, state_spec
 from reaper.tasks.sequence import open_task
 from reaper.tasks.task import Task, VectorTask
 
@@ -35,6 +38,11 @@ class Context:
     compiles: bool = False  # whether what is done over and over becomes machine code first
     concurrent_eval: bool = False  # whether tests are played beside training, in a process of their own
 
+    @cached_property
+    def observation(self) -> ObservationSpec:
+        """What the agent sees: a state of stacked observations."""
+        return state_spec(self.settings.observation)
+
     def rng(self, *purpose: str | int) -> RNG:
         return new_rng(self.device, self.seed, *self.names, *purpose)
 
@@ -51,10 +59,9 @@ class Context:
 
     def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
         """A DQN with the given weights, or freshly drawn ones."""
-        frames = self.settings.observation
 
         def build() -> QNetwork:
-            return QNetwork(frames.frame_size, frames.frame_stack, self.num_actions, self.settings.network.width)
+            return build_q_network(self.observation, self.num_actions, self.settings.network)
 
         if weights is None:
             network = build()

@@ -142,7 +142,7 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
 
     quick, plain = training(True), training(False)
     for network in (plain.pair.generator, plain.pair.discriminator):
-        network.folds = False
+        network.space_to_depth = False
         network.train()
     quick.begin()
     for _ in range(3):

@@ -6,14 +6,17 @@ import torch
 from reaper.config.presets import ARCADE, PAPER, VARIANTS, at_fraction
 from reaper.generators.gan.discriminator import Discriminator
 from reaper.generators.gan.generator import Generator
-from reaper.networks.q_network import QNetwork
+from reaper.networks.convolutional import ConvQNetwork
 from reaper.retention import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 from reaper.study.chains import build_chain
 from reaper.study.conditions import CONDITIONS, MAIN
 from reaper.study.preflight import memory_bytes
+from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import ATARI_3, Sequence
 from reaper.tasks.task import Task
+
+ATARI_STATE = state_spec(PAPER.observation)
 
 GB = 10**9
 ATARI = Sequence("atari-3", tuple(Task(name, name, 18, lambda games, size: None) for name in ATARI_3))  # pyright: ignore
@@ -21,12 +24,12 @@ ATARI = Sequence("atari-3", tuple(Task(name, name, 18, lambda games, size: None)
 
 def test_the_dqn_has_the_papers_parameters():
     # 4*32*8*8+32 = 8,224; 32*64*4*4+64 = 32,832; 64*64*3*3+64 = 36,928; 3,136*512+512 = 1,606,144; 512*18+18 = 9,234
-    network = QNetwork(84, 4, 18)
+    network = ConvQNetwork(ATARI_STATE, 18)
     assert sum(p.numel() for p in network.parameters()) == 8_224 + 32_832 + 36_928 + 1_606_144 + 9_234 == 1_693_362
 
 
 def test_the_extended_dqn_doubles_every_hidden_layer():
-    shapes = [tuple(p.shape) for p in QNetwork(84, 4, 18, width=2).parameters() if p.ndim > 1]
+    shapes = [tuple(p.shape) for p in ConvQNetwork(ATARI_STATE, 18, width=2).parameters() if p.ndim > 1]
     assert [shape[0] for shape in shapes] == [64, 128, 128, 1024, 18]
 
 

@@ -85,17 +85,14 @@ class Probe:
 
     def _gan_steps(self) -> float:
         context = self._context()
-        size, history = context.settings.observation.frame_size, context.settings.observation.frame_stack
-        training = AdversarialTraining(context, _Noise((history, size, size), context.device), None, 1)
+        training = AdversarialTraining(context, _Noise(context.observation.shape, context.device), None, 1)
         training.begin()
         return _timed(lambda: training.step()) / 2
 
     def _fisher_batches(self) -> float:
         context = self._context()
-        frames, batch = context.settings.observation, context.settings.training.batch_size
-        states = torch.zeros(
-            batch, frames.frame_stack, frames.frame_size, frames.frame_size, dtype=torch.uint8, device=context.device
-        )
+        shape = (context.settings.training.batch_size, *context.observation.shape)
+        states = torch.zeros(shape, dtype=context.observation.torch_dtype, device=context.device)
         network = context.q_network()
         return _timed(lambda: fisher_diagonal(network, states))
 
@@ -128,7 +125,7 @@ class _Clock:
 class _Noise:
     """States of no task."""
 
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     device: torch.device
 
     def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor:

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import torch
 
+from reaper.compute.layouts import is_small
 from reaper.config.settings import Settings
-from reaper.networks.q_network import SMALL
+from reaper.tasks.observation import state_spec
 
 WORTH_IT = 5_000  # updates; below, compiling takes longer than it saves
 
@@ -36,7 +37,7 @@ def worth_compiling(settings: Settings, device: torch.device) -> bool:
     """Small networks spend their time elsewhere, and a short run is over before the compiler is."""
     frames = max(settings.short_term.agent_steps, settings.long_term.agent_steps)
     updates = frames // settings.training.steps_per_update
-    return settings.observation.frame_size >= SMALL and updates >= WORTH_IT and can_compile(device.type)
+    return not is_small(state_spec(settings.observation)) and updates >= WORTH_IT and can_compile(device.type)
 
 
 def use_quick_arithmetic(device: torch.device) -> None:
@@ -134,6 +135,6 @@ def use_fresh_cache() -> None:
     torch.compiler.reset()
 
 
-def answer(network: torch.nn.Module, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+def answer(network: torch.nn.Module, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
     """A network's outputs, as a function that can be compiled once for all networks of a kind."""
-    return network(states) if rounding is None else network(states, rounding=rounding)
+    return network(states) if compute_dtype is None else network(states, compute_dtype=compute_dtype)

@@ -73,7 +73,7 @@ class Update:
     def step_by_step(self, *batch: Any) -> torch.Tensor:
         weights = self.weights
         weights.gradients.zero_()
-        answer = functools.partial(weights.network, rounding=self.rounding) if self.rounding else weights.network
+        answer = functools.partial(weights.network, compute_dtype=self.rounding) if self.rounding else weights.network
         loss = self.loss(answer, weights.parameters, *batch)
         loss.backward(inputs=weights.parameters)  # and of no other network that the loss goes through
         with torch.no_grad():
@@ -88,7 +88,7 @@ class Update:
             named = dict(zip(weights.names, parameters, strict=True))
 
             def answer(states: torch.Tensor, **how: Any) -> torch.Tensor:
-                how |= {"rounding": self.rounding} if self.rounding else {}
+                how |= {"compute_dtype": self.rounding} if self.rounding else {}
                 return torch.func.functional_call(weights.network, named, (states,), how)
 
             return self.loss(answer, parameters, *batch)

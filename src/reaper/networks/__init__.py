@@ -1,1 +1,1 @@
-"""The three networks of the paper, each a function of the frame size."""
+"""Q-networks: one family per kind of observation (families.py), and how weights from a file are put into them."""

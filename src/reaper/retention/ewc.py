@@ -12,10 +12,12 @@ from reaper.context import Context
 from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
 from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import StateSource
-from reaper.memory.long_term import LongTermMemory, tensor_bytes
+from reaper.memory.long_term import LongTermMemory
+from reaper.networks.families import q_network_bytes
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Recall, Remembered, Retention
 from reaper.state import State
+from reaper.tasks.observation import state_spec
 
 Weights = dict[str, torch.Tensor]
 
@@ -62,11 +64,11 @@ class FisherSum:
 
     def of(self, states: torch.Tensor) -> Weights:
         """It is made layer by layer, so every layer has to be called, as it is not where frames are folded."""
-        folds, self.agent.folds = self.agent.folds, False
+        faster, self.agent.space_to_depth = self.agent.space_to_depth, False
         try:
             return fisher_diagonal(self.agent, states)
         finally:
-            self.agent.folds = folds
+            self.agent.space_to_depth = faster
 
     def state(self) -> State:
         return {"done": self.done, "total": self.total, "randomness": self.rng.state()}
@@ -78,9 +80,7 @@ class FisherSum:
 
 
 def _network_bytes(settings: Settings, actions: int) -> int:
-    frames = settings.observation
-    network = QNetwork(frames.frame_size, frames.frame_stack, actions, settings.network.width)
-    return sum(tensor_bytes(p) for p in network.parameters())
+    return q_network_bytes(state_spec(settings.observation), actions, settings.network)
 
 
 def _alike(part: Weights, agent: Weights) -> bool:

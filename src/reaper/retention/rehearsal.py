@@ -20,6 +20,7 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Recall, Remembered, Retention
 from reaper.state import State
+from reaper.tasks.observation import state_spec
 
 
 class RecalledItems(Recall):
@@ -49,7 +50,7 @@ class RecalledItems(Recall):
 
 
 def item_bytes(settings: Settings) -> int:
-    return settings.observation.frame_stack * settings.observation.frame_size**2
+    return state_spec(settings.observation).num_bytes
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,7 @@ class Rehearsal(Retention):
         return Remembered({f"items.{task}": states for task, states in enumerate(thinned)})
 
     def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
-        frames = context.settings.observation
-        shape = (frames.frame_stack, frames.frame_size, frames.frame_size)
+        shape = context.observation.shape
         stored = [memory.retained.get(f"items.{task}") for task in range(len(memory.tasks))]
         whole = all(s is not None and s.dtype == torch.uint8 and len(s) and s.shape[1:] == shape for s in stored)
         return None if whole else "stored items of every task"
@@ -98,9 +98,7 @@ class CompressedRehearsal(Rehearsal):
     limited: bool = True
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
-        frames = context.settings.observation
-        shape = (frames.frame_stack, frames.frame_size, frames.frame_size)
-        return [decompress(packed, shape) for packed in self._packed(memory)]
+        return [decompress(packed, context.observation.shape) for packed in self._packed(memory)]
 
     def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
         names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]

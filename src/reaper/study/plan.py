@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from reaper import version
+from reaper.compute.layouts import is_small
 from reaper.config import presets as scales
 from reaper.config.settings import Settings
 from reaper.engines import find_cluster, find_engine
@@ -21,7 +22,6 @@ from reaper.engines.local import Listener, Resources, default_workers
 from reaper.engines.signals import listening
 from reaper.errors import Stopped, UserError
 from reaper.monitoring.listeners import attending
-from reaper.networks.q_network import SMALL
 from reaper.storage.checkpoints import Interval
 from reaper.storage.store import Store
 from reaper.study.chains import Chain, build_chain, unique_stages
@@ -29,6 +29,7 @@ from reaper.study.conditions import CONDITIONS, Condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
 from reaper.study.preflight import check_room
 from reaper.study.stages import Stage
+from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import Sequence, find_sequence
 
 
@@ -152,7 +153,7 @@ def resolve(
     scale_name, base = find_settings(sequence, scale, fraction, overrides or {})
     inherited = _inherit(continue_from, from_condition, from_seed)
     origin = {"continue-from": continue_from, "from-condition": from_condition, "from-seed": from_seed}
-    small = base.observation.frame_size < SMALL
+    small = is_small(state_spec(base.observation))
     workers = workers or default_workers(small)
     # Beside a GPU one thread is best: more would take the emulators' cores for nothing.
     single = small or find_device(device).startswith("cuda")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from reaper.errors import UserError
-from reaper.networks.q_network import QNetwork
+from reaper.networks.families import q_network_bytes
 from reaper.retention.pseudo_rehearsal import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
+from reaper.tasks.observation import state_spec
 
 if TYPE_CHECKING:
     from reaper.engines.local import Resources
@@ -22,9 +23,8 @@ GB = 10**9
 
 
 def agent_bytes(chain: Chain) -> int:
-    frames, width = chain.settings.observation, chain.settings.network.width
-    network = QNetwork(frames.frame_size, frames.frame_stack, chain.sequence.num_actions, width)
-    return sum(p.numel() * p.element_size() for p in network.parameters())
+    settings = chain.settings
+    return q_network_bytes(state_spec(settings.observation), chain.sequence.num_actions, settings.network)
 
 
 def memory_bytes(chain: Chain, tasks: int) -> int:
@@ -36,7 +36,7 @@ def working_bytes(chain: Chain) -> int:
     """The most that one stage holds at once: replay, recalled items and the long-term memory."""
     settings, tasks = chain.settings, len(chain.sequence.tasks)
     replay = (
-        2 * settings.training.replay_capacity * (settings.observation.frame_size**2 + 24)
+        2 * settings.training.replay_capacity * (state_spec(settings.observation).frame.num_bytes + 24)
     )  # itself and its copy for a checkpoint
     items = settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.num_actions)
     return replay + 2 * items + 2 * memory_bytes(chain, tasks)
@@ -47,7 +47,7 @@ def checkpoint_bytes(chain: Chain) -> int:
     recalled is not in it: it is made again."""
     settings = chain.settings
     networks = agent_bytes(chain) + PseudoRehearsal().kept_bytes(settings, chain.sequence.num_actions, 1)
-    return settings.training.replay_capacity * (settings.observation.frame_size**2 + 24) + 4 * networks
+    return settings.training.replay_capacity * (state_spec(settings.observation).frame.num_bytes + 24) + 4 * networks
 
 
 def free_memory(device: str) -> int | None:

@@ -31,12 +31,15 @@ from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
-from reaper.networks.q_network import QNetwork
+from reaper.networks.convolutional import ConvQNetwork
 from reaper.retention.ewc import OnlineEWC
 from reaper.state import clone_state
 from reaper.study import stages
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import find_task
+
+ATARI_STATE = state_spec(PAPER.observation)
 
 LARGE_FRAMES = {
     "training.num_envs": 4,
@@ -105,8 +108,8 @@ def test_gradients_of_weights_that_are_put_off_are_the_same():
             return None  # or a second run would find the graph in the cache, and not be seen
 
     torch.manual_seed(0)
-    network = QNetwork(84, 4, 6)
-    network.folds = True
+    network = ConvQNetwork(ATARI_STATE, 6)
+    network.space_to_depth = True
     states, wanted = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8), torch.randn(8, 6)
     weights = FlatWeights(network)
 

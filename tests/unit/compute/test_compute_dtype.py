@@ -66,7 +66,7 @@ def test_only_runs_that_are_worth_compiling_round(monkeypatch):
         assert (found.trainer.update.rounding, q_learning.rounding) == (expected, expected)
         training = adversaries(compiles)
         assert (training.update_d.rounding, training.update_g.rounding) == (expected, expected)
-        assert training.pair.rounding["rounding"] == expected
+        assert training.pair.rounding["compute_dtype"] == expected
 
 
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")

@@ -7,7 +7,11 @@ import torch
 
 from reaper.compute.optimiser import Adam, FlatWeights, RMSProp, clip_global_norm
 from reaper.compute.update import Update
-from reaper.networks.q_network import QNetwork
+from reaper.config.presets import PAPER
+from reaper.networks.convolutional import ConvQNetwork
+from reaper.tasks.observation import state_spec
+
+ATARI_STATE = state_spec(PAPER.observation)
 
 
 def flat(*values: float) -> FlatWeights:
@@ -68,7 +72,7 @@ def test_global_norm_clipping(gradient, clipped):
 
 @pytest.mark.parametrize("kind", [lambda w: RMSProp(w, 0.1, 0.9, 0.01), lambda w: Adam(w, 0.1, 0.5, 0.9, 1e-8)])
 def test_steps_parameter_by_parameter_are_those_of_the_whole(kind):
-    ours, others = (FlatWeights(QNetwork(84, 4, 6)) for _ in range(2))
+    ours, others = (FlatWeights(ConvQNetwork(ATARI_STATE, 6)) for _ in range(2))
     others.copy_from(ours)
     optimiser, other = kind(ours), kind(others)
     places = other.places()

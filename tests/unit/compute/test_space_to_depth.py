@@ -17,10 +17,14 @@ from reaper.compute.space_to_depth import (
     slopes_of_convolution,
     unfold,
 )
+from reaper.config.presets import PAPER
 from reaper.equations import score_slopes
 from reaper.generators.gan.discriminator import Discriminator
 from reaper.generators.gan.generator import Generator, initialise_adversarial
-from reaper.networks.q_network import QNetwork
+from reaper.networks.convolutional import ConvQNetwork
+from reaper.tasks.observation import state_spec
+
+ATARI_STATE = state_spec(PAPER.observation)
 
 CONVOLUTIONS = [(8, 4, 0, 84), (4, 2, 0, 20), (5, 3, 1, 84), (5, 2, 2, 28), (4, 2, 1, 16)]
 
@@ -110,14 +114,14 @@ def test_the_discriminator_on_folded_frames_its_slopes_and_their_gradients():
 
 
 def test_the_q_network_on_folded_frames():
-    network, pixels = QNetwork(84, 4, 18).double(), normal(2, 4, 84, 84)
+    network, pixels = ConvQNetwork(ATARI_STATE, 18).double(), normal(2, 4, 84, 84)
     expected = network.values(torch.relu(network.hidden(network.features(pixels))))
-    torch.testing.assert_close(network.folded(pixels), expected)
+    torch.testing.assert_close(network.forward_space_to_depth(pixels), expected)
 
 
 def test_rounding_is_of_maps_and_kernels_not_of_the_outputs():
-    network, pixels = QNetwork(84, 4, 18).double(), normal(2, 4, 84, 84)
-    rounded, exact = network.folded(pixels, torch.float32), network.folded(pixels)
+    network, pixels = ConvQNetwork(ATARI_STATE, 18).double(), normal(2, 4, 84, 84)
+    rounded, exact = network.forward_space_to_depth(pixels, torch.float32), network.forward_space_to_depth(pixels)
     assert rounded.dtype == torch.float64
     assert not torch.equal(rounded, exact)
     torch.testing.assert_close(rounded, exact, rtol=1e-4, atol=1e-6)

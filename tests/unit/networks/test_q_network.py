@@ -5,8 +5,13 @@ import torch
 from torch import nn
 
 from reaper.compute.patches import PatchConvolution, PatchDeconvolution
+from reaper.config.presets import ARCADE, PAPER
 from reaper.generators.gan.generator import Generator, initialise_adversarial
-from reaper.networks.q_network import QNetwork
+from reaper.networks.convolutional import ConvQNetwork
+from reaper.tasks.observation import state_spec
+
+ATARI_STATE = state_spec(PAPER.observation)
+ARCADE_STATE = state_spec(ARCADE.observation)
 
 
 @pytest.mark.parametrize("kernel", [2, 3])
@@ -22,7 +27,7 @@ def test_patch_layers_are_the_plain_ones(kernel):
 
 
 def test_small_networks_read_every_pixel():
-    network = QNetwork(16, 2, 6)
+    network = ConvQNetwork(ARCADE_STATE, 6)
     network.initialise("he", torch.Generator().manual_seed(0))
     pixels = torch.rand(1, 2, 16, 16, generator=torch.Generator().manual_seed(1)) * 255
     pixels.requires_grad_()
@@ -31,7 +36,7 @@ def test_small_networks_read_every_pixel():
 
 
 def test_initialisation_is_the_papers():
-    network = QNetwork(84, 4, 18)
+    network = ConvQNetwork(ATARI_STATE, 18)
     network.initialise("paper", torch.Generator().manual_seed(0))
     weight = network.hidden.weight
     assert weight.abs().max() <= 0.02

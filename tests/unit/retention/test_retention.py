@@ -99,7 +99,7 @@ def test_the_fisher_matrix_of_a_network_that_folds_its_frames_is_the_same(method
     found = []
     for folds in (False, True):
         agent = network()
-        agent.folds = folds
+        agent.space_to_depth = folds
         found.append(method.remember(CONTEXT, None, agent, Items(states)).retained)
     assert found[0].keys() == found[1].keys()
     for name, tensor in found[0].items():

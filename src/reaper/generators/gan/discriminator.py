@@ -5,15 +5,16 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchConvolution
 from reaper.compute.space_to_depth import convolve, slopes_of_convolution
 from reaper.equations import score_slopes
-from reaper.networks.q_network import SMALL, Convolution
+from reaper.networks.convolutional import Convolution
 
 
 def discriminator_layers(frame_size: int) -> tuple[tuple[Convolution, ...], int]:
     """The convolutions for a frame size and the width of a hidden layer behind them; the paper's has none."""
-    if frame_size < SMALL:
+    if frame_size < SMALL_FRAME:
         return (Convolution(32, 2, 2), Convolution(64, 2, 2)), 128
     return (Convolution(64, 5, 3), Convolution(128, 5, 2), Convolution(256, 5, 2)), 0
 
@@ -42,28 +43,30 @@ class Discriminator(nn.Module):
             layers += [nn.Linear(features, hidden), nn.LeakyReLU(0.2)]
         self.layers = nn.Sequential(*layers, nn.Linear(hidden or features, 1))
 
-        self.folds = frame_size >= SMALL
+        self.folds = frame_size >= SMALL_FRAME
 
-    def forward(self, states: torch.Tensor, rounding: torch.dtype | None = None, slopes: bool = False) -> torch.Tensor:
+    def forward(
+        self, states: torch.Tensor, compute_dtype: torch.dtype | None = None, slopes: bool = False
+    ) -> torch.Tensor:
         """With `slopes`, not the scores but their derivatives with respect to the states, each by its own score."""
-        if self.folds and (states.is_cuda or rounding is not None):
-            return self.folded_slopes(states, rounding) if slopes else self.folded(states, rounding)
+        if self.folds and (states.is_cuda or compute_dtype is not None):
+            return self.folded_slopes(states, compute_dtype) if slopes else self.folded(states, compute_dtype)
         if slopes:
             return score_slopes(self.layers, states)
         return self.layers(states).squeeze(1)
 
-    def folded(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+    def folded(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         """The same on folded frames; maps and kernels rounded, scores not."""
-        maps = states.to(rounding or states.dtype)
+        maps = states.to(compute_dtype or states.dtype)
         for convolution, rectifier in self.pairs():
             maps = rectifier(convolve(convolution, maps))
         return self.score(maps.flatten(1).to(states.dtype)).squeeze(1)
 
-    def folded_slopes(self, states: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+    def folded_slopes(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         """The derivatives, layer by layer from the last one. Written out, because taking derivatives of derivatives of
         convolutions by themselves makes kernels as large as the frame, which are slow. A rectifier's slope does not
         change with the weights."""
-        maps, signs = states.to(rounding or states.dtype), []
+        maps, signs = states.to(compute_dtype or states.dtype), []
         with torch.no_grad():
             for convolution, rectifier in self.pairs():
                 maps = convolve(convolution, maps)

@@ -8,12 +8,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchDeconvolution
 from reaper.compute.space_to_depth import deconvolution_between_folded, folded_deconvolution, laid_out, unfold
 from reaper.equations import unscale
 from reaper.errors import UserError
 from reaper.memory.items import room_for_items
-from reaper.networks.q_network import SMALL, Convolution
+from reaper.networks.convolutional import Convolution
 
 
 def _normalise(channels: int) -> nn.BatchNorm2d:
@@ -26,10 +27,10 @@ def _normalise(channels: int) -> nn.BatchNorm2d:
 
 def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]]:
     """Filters and side of the first layer's maps, then the deconvolutions; the last one's filters are the history."""
-    shrink = 4 if frame_size < SMALL else 12
+    shrink = 4 if frame_size < SMALL_FRAME else 12
     if frame_size % shrink:
         raise UserError(f"a generator needs frames whose side divides by {shrink}, not {frame_size}")
-    if frame_size < SMALL:
+    if frame_size < SMALL_FRAME:
         return 128, frame_size // 4, (Convolution(32, 2, 2), Convolution(0, 2, 2))
     deconvolutions = (Convolution(256, 5, 3), Convolution(128, 5, 2), Convolution(64, 5, 2), Convolution(0, 5, 1))
     return 256, frame_size // 12, deconvolutions
@@ -72,26 +73,28 @@ class Generator(nn.Module):
             layers += [nn.Tanh()] if last else [_normalise(out), nn.ReLU()]
             channels = out
         self.layers = nn.Sequential(*layers)
-        self.folds = frame_size >= SMALL
+        self.folds = frame_size >= SMALL_FRAME
 
-    def forward(self, latents: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
-        folds = self.folds and (latents.is_cuda or rounding is not None)
-        return self.folded(latents, rounding) if folds else self.layers(latents)
+    def forward(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+        folds = self.folds and (latents.is_cuda or compute_dtype is not None)
+        return self.folded(latents, compute_dtype) if folds else self.layers(latents)
 
-    def folded(self, latents: torch.Tensor, rounding: torch.dtype | None = None) -> torch.Tensor:
+    def folded(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         """The same on folded frames; maps and kernels rounded, batch statistics and what comes out not."""
-        rounding = rounding or latents.dtype
+        compute_dtype = compute_dtype or latents.dtype
         layers: list[Any] = list(self.layers)
         dense, shape, normalise, _, *hidden, last, squash = layers
-        maps = functional.linear(latents.to(rounding), dense.weight.to(rounding), dense.bias.to(rounding))
+        maps = functional.linear(
+            latents.to(compute_dtype), dense.weight.to(compute_dtype), dense.bias.to(compute_dtype)
+        )
         maps = torch.relu(_normalised(shape(maps), normalise, 1))
         *strided, (folding, last_normalise, _) = zip(*[iter(hidden)] * 3, strict=True)
         for layer, normalise, _ in strided:  # here the zeros that fill up folded kernels cost more than folding brings
             maps = torch.relu(_normalised(self._strided(layer, maps), normalise, 1))
         s: int = folding.stride[0]
-        maps = folded_deconvolution(maps, *self._rounded(folding, rounding), s, folding.padding[0])
+        maps = folded_deconvolution(maps, *self._rounded(folding, compute_dtype), s, folding.padding[0])
         maps = torch.relu(_normalised(maps, last_normalise, s))
-        images = unfold(deconvolution_between_folded(maps, last.weight.to(rounding), s, 2), 2 * s)
+        images = unfold(deconvolution_between_folded(maps, last.weight.to(compute_dtype), s, 2), 2 * s)
         return squash(images.to(latents.dtype) + last.bias[:, None, None])
 
     def _strided(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
@@ -99,11 +102,11 @@ class Generator(nn.Module):
         stride, padding, more = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
         return functional.conv_transpose2d(maps, laid_out(weight), bias, stride, padding, more)
 
-    def _rounded(self, layer: nn.ConvTranspose2d, rounding: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    def _rounded(self, layer: nn.ConvTranspose2d, compute_dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """The weights and biases of a layer that normalisation follows: it takes biases away while training, so their
         gradient is zero, but slow to find."""
         assert layer.bias is not None
-        weight, bias = layer.weight.to(rounding), layer.bias.to(rounding)
+        weight, bias = layer.weight.to(compute_dtype), layer.bias.to(compute_dtype)
         return weight, bias.detach() if self.training else bias
 
     def draw_latents(self, count: int, rng: torch.Generator) -> torch.Tensor:

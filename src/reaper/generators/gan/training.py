@@ -30,7 +30,7 @@ class Adversaries:
         self.settings, self.rng = context.settings.generator, context.rng("adversarial batches")
         self.generator, self.discriminator = context.adversaries()
         self.new_states, self.pseudo_items, self.tasks = new_states, pseudo_items, tasks
-        self.rounding = {"rounding": rounding}
+        self.rounding = {"compute_dtype": rounding}
 
     def real(self) -> torch.Tensor:
         """Raw pixels of the new task with probability 1/T, else of the previous generator's dreams."""

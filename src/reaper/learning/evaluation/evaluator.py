@@ -18,13 +18,14 @@ from typing import Any
 
 import torch
 
+from reaper.compute.layouts import is_small
 from reaper.config.settings import Settings
 from reaper.context import Context, state_tensors
 from reaper.errors import ReaperError
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.evaluation.worker import Answer, EvalJob, EvalProcess, network_as_trained
-from reaper.networks.q_network import SMALL
 from reaper.state import Rows
+from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
 
@@ -43,7 +44,7 @@ STARVED = 0.5  # of a core: where others take all of them, a patient process wou
 def worth_a_process(settings: Settings, device: torch.device) -> bool:
     """Small games are over before a process would be there; on a CPU, or beside other stages, no core is left over."""
     at_once = os.environ.get(TESTS) == AT_ONCE
-    return device.type == "cuda" and settings.observation.frame_size >= SMALL and not at_once
+    return device.type == "cuda" and not is_small(state_spec(settings.observation)) and not at_once
 
 
 class Evaluator(ABC):

@@ -1,0 +1,32 @@
+"""Which Q-network fits which observation: one row per kind of observation.
+
+A new family subclasses `QNetwork`, takes `(observation, num_actions, width)` and adds its row here, or is registered by
+another package: an entry point of the group `reaper.networks`, named after the kind of observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from reaper.config.settings import NetworkSettings
+from reaper.networks.convolutional import ConvQNetwork
+from reaper.networks.q_network import QNetwork
+from reaper.plugins import Registry
+from reaper.tasks.observation import IMAGE, ObservationSpec
+
+Q_NETWORKS: Registry[Callable[[ObservationSpec, int, int], QNetwork]] = Registry("Q-network for", "reaper.networks")
+Q_NETWORKS[IMAGE] = ConvQNetwork
+
+
+def build_q_network(observation: ObservationSpec, num_actions: int, settings: NetworkSettings) -> QNetwork:
+    """A Q-network for these states; its weights are torch's defaults until `initialise` or a file sets them."""
+    return Q_NETWORKS[observation.kind](observation, num_actions, settings.width)
+
+
+def q_network_bytes(observation: ObservationSpec, num_actions: int, settings: NetworkSettings) -> int:
+    """The size of its weights, without allocating them."""
+    with torch.device("meta"):
+        network = build_q_network(observation, num_actions, settings)
+    return sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())

@@ -1,0 +1,96 @@
+"""What an agent observes: shape, element type and kind, in one place.
+
+A task emits one observation per agent step (`frame`); an agent sees the last few of them, stacked along the first axis
+(`stacked`). Networks, replay, generators, reports and `Agent` are built from the spec of such a state.
+
+    kind      one observation              a state of `frame_stack` observations
+    image     (channels, height, width)    (frame_stack * channels, height, width), the oldest first
+    vector    (features,)                  (frame_stack * features,)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reaper.config.settings import ObservationSettings
+from reaper.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+IMAGE, VECTOR = "image", "vector"
+DIMENSIONS = {IMAGE: 3, VECTOR: 1}
+DTYPES = {IMAGE: ("uint8",), VECTOR: ("float32",)}
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """One observation, or a stack of them."""
+
+    shape: tuple[int, ...]
+    dtype: str = "uint8"  # as NumPy and torch name it
+    kind: str = IMAGE
+    frame_stack: int = 1  # how many observations `shape` holds
+
+    def __post_init__(self) -> None:
+        if self.kind not in DIMENSIONS:
+            raise UserError(f"unknown kind of observation {self.kind!r}; supported: {', '.join(DIMENSIONS)}")
+        if len(self.shape) != DIMENSIONS[self.kind] or min(self.shape) < 1:
+            raise UserError(f"an observation of kind {self.kind} needs {DIMENSIONS[self.kind]} axes, not {self.shape}")
+        if self.dtype not in DTYPES[self.kind]:
+            raise UserError(f"an observation of kind {self.kind} is {DTYPES[self.kind][0]}, not {self.dtype}")
+        if self.frame_stack < 1 or self.shape[0] % self.frame_stack:
+            raise UserError(f"an observation of shape {self.shape} is no stack of {self.frame_stack}")
+
+    def stacked(self, frame_stack: int) -> ObservationSpec:
+        """The state of an agent that sees this many of these observations."""
+        return replace(self, shape=(frame_stack * self.shape[0], *self.shape[1:]), frame_stack=frame_stack)
+
+    @property
+    def frame(self) -> ObservationSpec:
+        """One observation of the stack: what a task emits and a replay stores."""
+        return replace(self, shape=(self.shape[0] // self.frame_stack, *self.shape[1:]), frame_stack=1)
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        import torch  # here: listing tasks does not need it
+
+        return getattr(torch, self.dtype)
+
+    def __str__(self) -> str:
+        size = "x".join(map(str, self.frame.shape))
+        return f"{self.frame_stack} stacked {size} {self.dtype} {self.kind}{'s' if self.frame_stack > 1 else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "shape": list(self.shape)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ObservationSpec:
+        try:
+            return cls(**{**values, "shape": tuple(values["shape"])})
+        except (KeyError, TypeError) as error:
+            raise UserError(f"this is no observation spec: {str(error)[:80]}") from None
+
+
+def state_spec(settings: ObservationSettings) -> ObservationSpec:
+    """What an agent with these settings sees: grey square images, stacked."""
+    return frame_spec(settings).stacked(settings.frame_stack)
+
+
+def frame_spec(settings: ObservationSettings) -> ObservationSpec:
+    """What each of its tasks emits."""
+    return ObservationSpec((1, settings.frame_size, settings.frame_size))
