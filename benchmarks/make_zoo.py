@@ -151,7 +151,7 @@ def _short(task: str) -> str:
 
 def make(store: Store, name: str, wanted: dict[str, Any], games: int | None, folder: Path) -> Path:
     record, digest = choose_memory(store, wanted, None)
-    result = next(result for result in read_results(store) if result.stages["name"] == record["name"])
+    result = next(result for result in read_results(store) if result.record["name"] == record["name"])
     if np.isnan(result.final).any():
         raise UserError(f"{record['name']} is not finished: its last agent has not been tested on every task")
     pack = folder / f"{name}.reaper"

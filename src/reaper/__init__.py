@@ -80,7 +80,7 @@ def run(
     with showing(len(study.stages), Console(stderr=True), quiet) as listen:
         finished = execute(study, out, listen, share, tensorboard, wandb)
     wanted = {chain.name for chain in study.chains}
-    return [result for result in read_results(finished) if result.stages["name"] in wanted]
+    return [result for result in read_results(finished) if result.record["name"] in wanted]
 
 
 __all__ = [

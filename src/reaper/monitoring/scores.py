@@ -57,7 +57,7 @@ def _matrix_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
         first = result.first  # rows before it were another run's
         if k >= first and not np.isnan(normalised[first : k + 1]).any():
             square = normalised[: k + 1, : k + 1]
-            values |= {f"summary/{name.replace(' ', '_')}": measure(square, first) for name, measure in METRICS.items()}
+            values |= {f"summary/{name.replace(' ', '_')}": metric(square, first) for name, metric in METRICS.items()}
         known = {name: float(value) for name, value in values.items() if not math.isnan(value)}
         if known:
             yield k + 1, known

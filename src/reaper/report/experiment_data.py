@@ -57,7 +57,7 @@ class ExperimentData:
 
     @property
     def missing(self) -> int:
-        wanted = {digest for result in self.results for role in STAGE_LISTS for digest in result.stages[role]}
+        wanted = {digest for result in self.results for role in STAGE_LISTS for digest in result.record[role]}
         wanted |= {row["digest"] for row in self.further}
         return sum(not self.store.has(digest) for digest in wanted)
 

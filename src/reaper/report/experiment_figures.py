@@ -60,10 +60,10 @@ def pictures(material: ExperimentData) -> dict[str, Draw]:
     for result in material.results:
         real = {
             title: states
-            for title, digest in zip(result.titles, result.stages["teachers"], strict=True)
+            for title, digest in zip(result.titles, result.record["teachers"], strict=True)
             if (states := _states(material, digest, "real")) is not None
         }
-        dreamt = _states(material, result.stages["memories"][-1], "dreamt")
+        dreamt = _states(material, result.record["memories"][-1], "dreamt")
         if dreamt is not None and len(real) == len(result.titles):
             return {DREAMS: lambda theme, real=real, dreamt=dreamt: real_and_dreamt(real, dreamt, theme)}
     return {}

@@ -55,7 +55,7 @@ def read_experiment_sections(store: Store) -> list[Section]:
     records = store.experiments()
     if not records:
         return []
-    results = {result.stages["name"]: result for result in read_results(store)}
+    results = {result.record["name"]: result for result in read_results(store)}
     found = []
     for experiment in EXPERIMENTS.values():
         mine = [record for record in records if record["experiment"] == experiment.name]

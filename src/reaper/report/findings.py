@@ -48,8 +48,8 @@ def _kept(sequences: Sequence[SequenceScores]) -> dict[str, float]:
     shares: dict[str, list[float]] = {}
     for scores in sequences:
         for condition in () if scores.hardly_learnt else scores.complete:
-            if condition.kept:
-                shares.setdefault(condition.name, []).extend(condition.kept)
+            if values := condition.metric("retained"):
+                shares.setdefault(condition.name, []).extend(values)
     return {name: float(np.mean(values)) for name, values in shares.items()}
 
 

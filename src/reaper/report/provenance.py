@@ -99,7 +99,7 @@ def read_provenance(store: Store, results: list[RunResult]) -> Provenance:
 
 
 def _digests(result: RunResult) -> list[str]:
-    record, found = result.stages, stages_of(result.stages)
+    record, found = result.record, stages_of(result.record)
     return [*found, record["random"]] if record["random"] else found
 
 

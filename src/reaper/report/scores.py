@@ -64,12 +64,6 @@ class ConditionScores:
         return [value for value in values if not np.isnan(value)]
 
     @property
-    def kept(self) -> list[float]:
-        """The share of what was learnt that is still there, for each complete seed in which it is defined."""
-        values = [metrics.kept(run.matrix, run.first) for run in self.complete]
-        return [value for value in values if not np.isnan(value)]
-
-    @property
     def memory_bytes(self) -> float:
         """The size of the last long-term memory."""
         sizes = [size for run in self.complete if (size := run.memory_bytes[-1]) is not None]
@@ -136,12 +130,12 @@ class SequenceScores:
     @property
     def continued_from(self) -> str | None:
         """The memory from elsewhere that these runs go on from."""
-        return self.runs[0].stages.get("continued", {}).get("from")
+        return self.runs[0].record.get("continued", {}).get("from")
 
     @property
     def without_reference(self) -> tuple[str, ...]:
         """Tasks that were learnt elsewhere and have no DQN of their own here."""
-        known = known_tasks(self.runs[0].stages)
+        known = known_tasks(self.runs[0].record)
         return tuple(
             task for task, games in zip(self.tasks[:known], self.references[0].games, strict=False) if not len(games)
         )
@@ -200,9 +194,9 @@ def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
     for alike in kinds.values():
         names = sorted({run.name for run in alike}, key=rank_of)
         label = "single" if len(kinds) == 1 else f"single ({', '.join(names)})"
-        games = _distinct([(run.stages["singles"], run.single) for run in alike])
+        games = _distinct([(run.record["singles"], run.single) for run in alike])
         found.append(Reference(label, games, tuple(SINGLE.get(task) for task in runs[0].tasks)))
-    random = _distinct([([run.stages["random"]] * len(run.tasks), run.random) for run in runs])
+    random = _distinct([([run.record["random"]] * len(run.tasks), run.random) for run in runs])
     return (*found, Reference("random", random, (None,) * len(runs[0].tasks)))
 
 

@@ -50,10 +50,10 @@ def find_unfinished(store: Store, runs: Iterable[RunResult]) -> list[UnfinishedS
 def _stages(run: RunResult) -> Iterable[tuple[str, str]]:
     """Digest and title of each stage."""
     for role in STAGE_LISTS:
-        for task, digest in zip(run.titles, run.stages[role], strict=False):
+        for task, digest in zip(run.titles, run.record[role], strict=False):
             yield digest, TITLES[role].format(task=task, seed=run.seed, condition=run.name)
-    if run.stages["random"]:
-        yield run.stages["random"], f"evaluation of random play (seed {run.seed})"
+    if run.record["random"]:
+        yield run.record["random"], f"evaluation of random play (seed {run.seed})"
 
 
 def _sign_of_life(store: Store, digest: str) -> tuple[str, str]:

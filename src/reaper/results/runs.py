@@ -1,8 +1,8 @@
-"""Results: what the stages of a store say about each run, as arrays."""
+"""Reads a store back: what the stages of each run recorded, as arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,16 +17,16 @@ from reaper.storage.store import STAGE_LISTS, Store, known_tasks
 
 @dataclass
 class Phase:
-    """The training of one task into the long-term agent: evaluations on the tasks so far."""
+    """Training on one task of the sequence, with the evaluations made during it."""
 
     task: str
-    agent_steps: int  # the length of the phase
-    rows: list[dict[str, Any]]
+    agent_steps: int  # length of the phase
+    rows: list[dict[str, Any]]  # one per evaluation and task
 
 
 @dataclass
 class RunResult:
-    """One condition, one sequence, one seed."""
+    """One condition on one sequence with one seed."""
 
     condition: dict[str, Any]
     sequence: str
@@ -34,15 +34,15 @@ class RunResult:
     titles: list[str]
     seed: int
     settings: Settings
-    learnt: int  # how many tasks have been consolidated
-    scores: np.ndarray  # (tasks, tasks, games): after each task, on each task; NaN where not finished
-    single: np.ndarray  # (tasks, games)
-    random: np.ndarray  # (tasks, games)
-    memory_bytes: list[int | None]  # after each task; None where there is no memory yet
+    learnt: int  # number of tasks consolidated so far
+    scores: np.ndarray  # (tasks, tasks, episodes): after each task, on each task; NaN where not finished
+    single: np.ndarray  # (tasks, episodes): each task's single-task DQN
+    random: np.ndarray  # (tasks, episodes): random play
+    memory_bytes: list[int | None]  # size of the long-term memory after each task; None where there is none yet
     phases: list[Phase]
-    seconds: dict[str, float]  # wall time by digest of stage
+    seconds: dict[str, float]  # wall time by stage digest
     missing: int  # stages still to run
-    stages: dict[str, Any] = field(default_factory=dict)  # the run's record
+    record: dict[str, Any]  # of the run, in the store
 
     @property
     def name(self) -> str:
@@ -50,12 +50,13 @@ class RunResult:
 
     @property
     def first(self) -> int:
-        """The first row of the score matrix that there can be: that of the memory a run goes on from."""
-        return max(0, known_tasks(self.stages) - 1)
+        """The first row of the score matrix that can be known: above 0 where a run continues from a memory."""
+        return max(0, known_tasks(self.record) - 1)
 
     @property
     def consolidates(self) -> bool:
-        return bool(self.stages["memories"])
+        """Whether the condition learns tasks in sequence; `single` does not."""
+        return bool(self.record["memories"])
 
     @cached_property
     def matrix(self) -> np.ndarray:
@@ -68,17 +69,17 @@ class RunResult:
 
     @property
     def final(self) -> np.ndarray:
-        """The scores of the last agent's games, (tasks, games); a `single` run's are its teachers'."""
+        """Scores of the final agent, (tasks, episodes); those of a `single` run are its teachers'."""
         return self.scores[-1] if self.consolidates else self.single
 
 
 def read_results(store: Store) -> list[RunResult]:
-    """Every run in the folder, finished or not."""
+    """Every run in the store, finished or not."""
     return [read_run(store, record) for record in store.runs()]
 
 
 def read_run(store: Store, record: dict[str, Any]) -> RunResult:
-    """A record and rows that do not fit together are whole files of different runs, or forged ones."""
+    """Raises `DamagedArtefact` where the record and its stages contradict each other, although each file is intact."""
     try:
         return _read_run(store, record)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -86,54 +87,65 @@ def read_run(store: Store, record: dict[str, Any]) -> RunResult:
         raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
+def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
+    settings = from_dict(record["settings"])
+    digests = stages_of(record)
+    finished = [digest for digest in digests if store.has(digest)]
+    memories = [digest for digest in record["memories"] if store.has(digest)]
+    scores, single, random = _read_scores(store, record, settings.evaluation.episodes)
+    return RunResult(
+        condition=record["condition"],
+        sequence=record["sequence"],
+        tasks=record["tasks"],
+        titles=record["titles"],
+        seed=record["seed"],
+        settings=settings,
+        learnt=len(memories) + max(0, known_tasks(record) - 1) if memories else 0,
+        scores=scores,
+        single=single,
+        random=random,
+        memory_bytes=[
+            store.stage(digest).document("memory")["bytes"] if store.has(digest) else None
+            for digest in record["memories"]
+        ],
+        phases=_phases(store, record, settings),
+        seconds={digest: store.stage(digest).made().get("seconds", 0.0) for digest in finished},
+        missing=len(digests) - len(finished),
+        record=record,
+    )
+
+
 def _rows(store: Store, digest: str | None) -> list[dict[str, Any]]:
     return store.stage(digest).document("rows") if digest and store.has(digest) else []
 
 
-def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
-    tasks, settings = record["tasks"], from_dict(record["settings"])
-    count, games = len(tasks), settings.evaluation.episodes
-    scores = np.full((count, count, games), np.nan)
+def _read_scores(store: Store, record: dict[str, Any], episodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The final evaluations as `RunResult.scores`, `single` and `random`; NaN where a stage is not finished."""
+    tasks = record["tasks"]
+    count = len(tasks)
+    scores = np.full((count, count, episodes), np.nan)
+    single, random = np.full((count, episodes), np.nan), np.full((count, episodes), np.nan)
     for k, digest in enumerate(record["evaluations"]):
         for row in _rows(store, digest):
             scores[k, tasks.index(row["task"])] = row["scores"]
-    single, random = np.full((count, games), np.nan), np.full((count, games), np.nan)
-    for row in (row for digest in record["singles"] for row in _rows(store, digest)):
-        single[tasks.index(row["task"])] = row["scores"]
+    for digest in record["singles"]:
+        for row in _rows(store, digest):
+            single[tasks.index(row["task"])] = row["scores"]
     for row in _rows(store, record["random"]):
         random[tasks.index(row["task"])] = row["scores"]
-    digests = stages_of(record)
-    made = [digest for digest in digests if store.has(digest)]
-    memories = [digest for digest in record["memories"] if store.has(digest)]
-    return RunResult(
-        record["condition"],
-        record["sequence"],
-        tasks,
-        record["titles"],
-        record["seed"],
-        settings,
-        len(memories) + max(0, known_tasks(record) - 1) if memories else 0,
-        scores,
-        single,
-        random,
-        [store.stage(d).document("memory")["bytes"] if store.has(d) else None for d in record["memories"]],
-        _phases(store, record, settings),
-        {digest: store.stage(digest).made().get("seconds", 0.0) for digest in made},
-        len(digests) - len(made),
-        record,
-    )
+    return scores, single, random
 
 
 def stages_of(record: dict[str, Any]) -> list[str]:
-    """The digests of the stages that a run is made of, but for random play; what made a memory that it goes on from is
-    not among them."""
+    """Digests of a run's own stages, without the evaluation of random play. Stages that made a memory the run
+    continues from are not among them."""
     known = known_tasks(record)
     begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in STAGE_LISTS}
     return [digest for role in STAGE_LISTS for digest in record[role][begins[role] :]]
 
 
 def _phases(store: Store, record: dict[str, Any], settings: Settings) -> list[Phase]:
-    """The first phase is the first teacher's, of whom the long-term agent is a copy."""
+    """The first phase is that of the first teacher: the first long-term agent is a copy of it."""
     if known := known_tasks(record):
         before = [Phase(task, 0, []) for task in record["tasks"][:known]]
         return [*before, *_later_phases(store, record, settings, known)]

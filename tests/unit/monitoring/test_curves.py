@@ -121,7 +121,7 @@ def test_pictures_that_a_kill_left_undrawn_are_drawn_at_the_next_start(tiny_run,
 def test_the_score_matrix_is_that_of_the_results(tiny_run):
     found = read_curves(tiny_run)
     for result in read_results(Store.open(tiny_run)):
-        curves = found[f"tensorboard/runs/{result.stages['name']}"]
+        curves = found[f"tensorboard/runs/{result.record['name']}"]
         for j, task in enumerate(result.tasks):
             drawn = [curves[f"score/{task}"][k + 1] for k in range(3)]
             np.testing.assert_allclose(drawn, result.scores.mean(axis=2)[:, j], rtol=1e-6)

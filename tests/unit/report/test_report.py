@@ -44,8 +44,9 @@ def test_the_score_table_by_hand(tmp_path: Path):
     # forgetting: (1 - 0.8 + 1 - 0.6)/2; nothing transfers forward
     cells = row_of(text, "### Learning", "RePR")
     intervals = ["0.78 [0.78, 0.78]", "0.30 [0.30, 0.30]", "-0.30 [-0.30, -0.30]", "0.00 [0.00, 0.00]"]
+    intervals.append("0.70 [0.70, 0.70]")  # retained: (0.8 + 0.6)/2
     assert cells == ["RePR", "0.80", "0.60", "0.95", *intervals]
-    assert [cell[:5] for cell in row_of(text, "### Learning", "no-reh")[-3:]] == ["0.95 ", "-0.95", "0.00 "]
+    assert [cell[:5] for cell in row_of(text, "### Learning", "no-reh")[-4:]] == ["0.95 ", "-0.95", "0.00 ", "0.05 "]
     assert row_of(text, "**RePR**", "after Dodge") == ["after Dodge", "9.0 (0.90)", "100 (1.00)", "-1.00 (0.00)"]
     assert text.index("| no-reh |") < text.index("| RePR |"), "rows stand in the order of the table of conditions"
     assert "reaper run RePR no-reh --out runs/mine" in text
@@ -196,7 +197,7 @@ def test_one_task(tmp_path: Path):
     page = page_of(store, tmp_path)
     assert "One task so far, so nothing could be forgotten: Catch 10.0 (random play 0.0)." in page
     assert "there is nothing to forget" in page
-    assert row_of(for_markdown(store), "### Learning", "RePR") == ["RePR", "0.90", "0.90", "–", "–", "–"]
+    assert row_of(for_markdown(store), "### Learning", "RePR") == ["RePR", "0.90", "0.90", *"––––"]
 
 
 def test_only_single(tmp_path: Path):

@@ -113,7 +113,7 @@ def test_metrics_begin_where_the_scores_do():
     assert metrics.forgetting(matrix, 1) == pytest.approx((0.5 + 0.2) / 2)
     assert metrics.backward_transfer(matrix, 1) == pytest.approx(-(0.5 + 0.2) / 2)
     assert metrics.forward_transfer(matrix, 1) == pytest.approx(0.1)
-    assert metrics.kept(matrix, 1) == pytest.approx(1.1 / 1.8)
+    assert metrics.retained(matrix, 1) == pytest.approx(1.1 / 1.8)
 
 
 @pytest.mark.parametrize(

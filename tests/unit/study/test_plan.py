@@ -6,7 +6,7 @@ import torch
 from conftest import TINY, run_tiny
 
 from reaper.results.runs import read_results
-from reaper.results.tidy import LEARNT, tidy_rows
+from reaper.results.tidy import FINAL, tidy_rows
 from reaper.storage.store import Store
 from reaper.study.conditions import CONDITIONS, MAIN
 from reaper.study.plan import plan
@@ -122,9 +122,9 @@ def test_another_seed_is_another_run(tmp_path):
     assert not torch.equal(first["hidden.weight"], second["hidden.weight"])
 
 
-def test_tidy_rows_have_every_game(all_conditions):
+def test_tidy_rows_have_every_episode(all_conditions):
     (result,) = [result for result in read_results(all_conditions) if result.name == "RePR"]
-    rows = [row for row in tidy_rows(result) if row["moment"] == LEARNT]
+    rows = [row for row in tidy_rows(result) if row["evaluation"] == FINAL]
     assert len(rows) == 3 * 3 * 2
     last = [row["score"] for row in rows if row["after_task"] == "frog" and row["task"] == "catch"]
     assert last == result.scores[2, 0].tolist()
