@@ -74,7 +74,7 @@ def facts_of(making: Provenance) -> dict[str, Any]:
         "seed": result.seed,
         "fraction": making.common["fraction"],
         "version": making.common["version"],
-        "command": f"{result.stages['command']} --out OUT",
+        "command": f"{result.record['command']} --out OUT",
         "games": len(next(iter(making.scores.values()))),
         "scores": {task: moments(games) for task, games in making.scores.items()},
         "before_rounding": known(result.final),

@@ -62,7 +62,7 @@ def test_retained_is_the_share_left_of_the_earlier_tasks():
     assert metrics.retained(MATRIX) == pytest.approx((0.7 + 0.6) / (1.0 + 0.9))
     assert np.isnan(
         metrics.retained(np.array([[0.0, 0.0], [0.0, 1.0]]))
-    )  # nothing was learnt, so nothing can be retained
+    )  # nothing was learnt
 
 
 @pytest.mark.parametrize("name", metrics.METRICS.keys() - {"average"})

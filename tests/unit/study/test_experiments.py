@@ -153,7 +153,7 @@ def test_the_grid_search_can_be_recomputed_by_hand(finished):
         (run,) = [run for run in read_results(store) if run.name == f"ewc {row[0]}"]
         shares = []
         for task, final in enumerate(run.scores[-1]):
-            games = [s for r in store.stage(run.stages["teachers"][task]).document("rows") for s in r["scores"]]
+            games = [s for r in store.stage(run.record["teachers"][task]).document("rows") for s in r["scores"]]
             spread = max(games) - min(games)
             shares.append((final.mean() - min(games)) / spread if spread else math.nan)
         averages.append(np.nanmean(shares))

@@ -73,8 +73,8 @@ def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
 def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
     for result in read_results(all_conditions):
         if result.name in ("RePR", "PR", "DGDMN", "ewc-policy-short"):
-            teacher = all_conditions.stage(result.stages["teachers"][0]).tensors("agent")
-            agent = all_conditions.stage(result.stages["memories"][0]).tensors("agent")
+            teacher = all_conditions.stage(result.record["teachers"][0]).tensors("agent")
+            agent = all_conditions.stage(result.record["memories"][0]).tensors("agent")
             assert all(torch.equal(teacher[name], agent[name]) for name in teacher)
 
 
