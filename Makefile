@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: demo play test test-long check format bench clean
+.PHONY: demo play test test-long check format docs bench clean
 
-demo: .venv/base  ## RePR and no-reh on three small games; ends in a page to look at
+demo: .venv/base  ## RePR and no-reh on three small games; ends in a report page
 	$(BIN)/reaper demo
 
-play: .venv/play  ## one network plays the three Atari games that it learnt one after another: three films
+play: .venv/play  ## one network plays the three Atari games it learnt in sequence: three videos
 	for game in RoadRunner Boxing Jamesbond; do $(BIN)/reaper play --pretrained atari-3 --task $$game --video $$game.mp4 || exit; done
 
 test: .venv/dev  ## everything but the long tests
@@ -26,11 +26,14 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/peers  ## observed frames a second beside stable-baselines3
+docs: .venv/docs  ## the documentation site in site/; a warning is an error
+	$(BIN)/mkdocs build --strict
+
+bench: .venv/peers  ## agent steps per second compared with stable-baselines3
 	$(BIN)/python benchmarks/peers.py
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist site
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -47,6 +50,10 @@ clean:
 
 .venv/dev: .venv/base
 	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	touch $@
+
+.venv/docs: .venv/base
+	$(INSTALL) --no-build-isolation --editable '.[docs]'
 	touch $@
 
 .venv/peers: .venv/base

@@ -1,0 +1,119 @@
+"""The parts of the reference pages that are written from the code, so that they cannot be out of date.
+
+A page asks for one with a line of its own: `<!-- generated: settings -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+
+from reaper.cli.parser import build_parser
+from reaper.config.presets import PRESETS
+from reaper.config.settings import Settings
+from reaper.equations import EQUATIONS
+from reaper.results.metrics import METRICS
+from reaper.study.conditions import CONDITIONS
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; bars inside cells are escaped."""
+
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    header = list(header)
+    return "\n".join([line(header), "|" + "---|" * len(header), *map(line, rows)])
+
+
+def command_line() -> str:
+    """Every command with its arguments."""
+    parser = build_parser()
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    about = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+    return "\n\n".join(_command(name, about[name], sub) for name, sub in commands.choices.items())
+
+
+def _command(name: str, about: str, parser: argparse.ArgumentParser) -> str:
+    shown = [action for action in parser._actions if action.dest != "help"]
+    rows = [(_argument(action), _help(parser, action)) for action in shown]
+    arguments = table(("argument", "meaning"), rows) if rows else ""
+    return f"## `reaper {name}`\n\n{about[:1].upper()}{about[1:]}.\n\n{arguments}"
+
+
+def _argument(action: argparse.Action) -> str:
+    if not action.option_strings:
+        many = action.nargs in ("+", "*")
+        return f"`{action.metavar or action.dest.upper()}{' ...' if many else ''}`"
+    takes_value = action.nargs != 0
+    placeholder = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    )
+    return f"`{action.option_strings[-1]}{f' {placeholder}' if takes_value else ''}`"
+
+
+def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    text = parser._get_formatter()._expand_help(action) if action.help else ""
+    return text.replace("<", "&lt;") + (" (required)" if action.required and action.option_strings else "")
+
+
+def settings() -> str:
+    """Every setting by its dotted name, with the value of each preset."""
+    parts = []
+    for part in fields(Settings):
+        group = part.name.replace("_", "-")
+        rows = [
+            (
+                f"`{group}.{f.name.replace('_', '-')}`",
+                *(_value(preset, part.name, f.name) for preset in PRESETS.values()),
+            )
+            for f in fields(getattr(PRESETS["paper"], part.name))
+        ]
+        parts.append(f"## {group}\n\n" + table(("setting", *PRESETS), rows))
+    return "\n\n".join(parts)
+
+
+def _value(preset: Settings, part: str, name: str) -> str:
+    value = getattr(getattr(preset, part), name)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def conditions() -> str:
+    """The table of conditions."""
+    rows = [
+        (f"`{c.name}`", c.objective, c.describe()["retention"]["name"], c.knowledge, c.about)
+        for c in CONDITIONS.values()
+    ]
+    return table(("condition", "objective", "retention", "knowledge", "about"), rows)
+
+
+def equations() -> str:
+    """Which function is which equation of the paper."""
+    rows = [
+        (f"`{e.label}`", f"`{e.function.__name__}`", f"`src/reaper/{e.file}`", e.summary) for e in EQUATIONS.values()
+    ]
+    return table(("label", "function", "file", "what it is"), rows)
+
+
+def metrics() -> str:
+    """Every metric with its definition and formula."""
+    return table(("metric", "what it is", "formula"), [(m.name, m.definition, m.formula) for m in METRICS.values()])
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "command line": command_line,
+    "settings": settings,
+    "conditions": conditions,
+    "equations": equations,
+    "metrics": metrics,
+}
+
+
+def fill_in(markdown: str) -> str:
+    """A page with every `<!-- generated: NAME -->` replaced by what the code has to say."""
+    for name, write in GENERATED.items():
+        marker = f"<!-- generated: {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, write())
+    return markdown

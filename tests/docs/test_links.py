@@ -1,0 +1,43 @@
+"""Every link, and every path of the repository that the documentation names, leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from doc_pages import PAGES, ROOT, in_backticks, prose
+
+FOLDERS = ("src", "tests", "docs", "benchmarks")
+PLACEHOLDER = r"\b[A-Z]{3,}\b"  # as in tests/unit/PACKAGE
+LONGEST_LINE = 160
+
+ALL = [*PAGES, ROOT / "CHANGELOG.md"]
+WRITTEN = [page for page in ALL if page.parent.name not in ("results", "zoo") or page.name == "index.md"]  # by hand
+all_pages = pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@all_pages
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if not re.match(r"(https?|mailto):|#", target):
+            assert (page.parent / target.split("#")[0]).exists(), target
+
+
+@all_pages
+def test_paths_in_backticks_exist(page: Path):
+    for quoted in in_backticks(page):
+        if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]+", quoted) and not re.search(PLACEHOLDER, quoted):
+            assert (ROOT / quoted).exists(), quoted
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_can_be_read_in_an_editor(page: Path):
+    long = [number for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > LONGEST_LINE]
+    assert not long, f"lines over {LONGEST_LINE} characters: {long}"
+
+
+def test_code_refers_to_pages_that_exist():
+    for source in (ROOT / "src").rglob("*.py"):
+        for path in re.findall(r"docs/[\w/-]+\.md", source.read_text()):
+            assert (ROOT / path).is_file(), f"{source.relative_to(ROOT)}: {path}"
