@@ -25,11 +25,11 @@ from campaign_files import COLLECTED, DESCRIPTION, LOST, PIECE, hand_over, joine
 from campaign_plan import Pace, Slice, bytes_of, in_order, to_bring_back, to_carry
 from rich.console import Console
 
-from reaper.cli.display import showing
+from reaper.cli.display import show_progress
 from reaper.engines.local import run_stages
 from reaper.engines.signals import listening
 from reaper.errors import ReaperError, Stopped, UserError
-from reaper.progress import Event
+from reaper.progress import Event, StageFinished, StageStarted
 from reaper.storage.files import read_checksummed, write_checksummed
 from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
@@ -160,15 +160,15 @@ def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     left = slice_.left()
-    with showing(len(left), Console(stderr=True)) as show_event, listening() as stop:
+    with show_progress(len(left), Console(stderr=True)) as show_event, listening() as stop:
 
         def listen(stage: Stage, event: Event) -> None:
-            if event.get("event") == "started":
+            if isinstance(event, StageStarted):
                 running[stage.digest] = time.monotonic()
-            if event.get("event") == "finished":
+            if isinstance(event, StageFinished):
                 running.pop(stage.digest, None)
-                slice_.pace.note(stage, event["seconds"])
-                say(f"finished in {event['seconds']:,.0f} s: {stage.title}")
+                slice_.pace.note(stage, event.seconds)
+                say(f"finished in {event.seconds:,.0f} s: {stage.title}")
             show_event(stage, event)
 
         timer.start()

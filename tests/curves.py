@@ -1,10 +1,10 @@
-"""Reading back what was drawn for TensorBoard."""
+"""Reads TensorBoard curves back and compares them."""
 
 from reaper.monitoring.event_files import PATTERN, read_events
 
 
 def read_curves(out):
-    """Folder -> curve -> step -> value (of a picture its bytes); a point that is there twice is an error."""
+    """Folder -> curve -> step -> value (for an image its bytes); a point that occurs twice is an error."""
     found = {}
     for folder in sorted((out / "tensorboard").glob("*/*")):
         (path,) = folder.glob(PATTERN)
@@ -20,13 +20,13 @@ def read_curves(out):
 
 
 def same_curves(whole, killed):
-    """What was drawn beyond a checkpoint and then drawn again is there once. Means begin anew where a run goes on, so a
-    mean may differ or have nothing to be of, but stands where it would have stood."""
+    """Checks that points beyond a checkpoint, which a resumed run logs again, occur once. Running means restart when a
+    run resumes, so their values may differ or be missing, but not their steps."""
     assert set(whole) == set(killed)
-    for place, curves in whole.items():
+    for folder, curves in whole.items():
         for tag, points in curves.items():
-            found = killed[place].get(tag, {})
+            found = killed[folder].get(tag, {})
             if tag in ("training/loss", "training/score") or tag.endswith("per_second"):
-                assert set(found) <= set(points), (place, tag)
+                assert set(found) <= set(points), (folder, tag)
             else:
-                assert found == points, (place, tag)
+                assert found == points, (folder, tag)

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from reaper.agent import Agent, load
-from reaper.cli.display import showing
+from reaper.cli.display import show_progress
 from reaper.errors import UserError
 from reaper.results.runs import RunResult, read_results
 from reaper.retention import Recall, Remembered, Retention, register_retention
@@ -77,7 +77,7 @@ def run(
         from_condition,
         from_seed,
     )
-    with showing(len(study.stages), Console(stderr=True), quiet) as listen:
+    with show_progress(len(study.stages), Console(stderr=True), quiet) as listen:
         finished = execute(study, out, listen, share, tensorboard, wandb)
     wanted = {chain.name for chain in study.chains}
     return [result for result in read_results(finished) if result.record["name"] in wanted]

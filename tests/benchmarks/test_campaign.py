@@ -75,7 +75,7 @@ def test_tests_can_be_left_for_home(campaign, tmp_path):
     kinds = [Store.open(home).stage(digest).manifest["spec"]["kind"] for digest in Store.open(home).stages()]
     assert sorted(kinds) == ["consolidate", "consolidate", "short-term", "short-term"]
     study, ran = plan(["no-reh"], "catch,dodge", device="cpu", overrides=settings, workers=1), []
-    execute(study, home, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else None)
+    execute(study, home, lambda stage, event: ran.append(stage.kind) if event.name == "started" else None)
     assert set(ran) == {"evaluate"}
     assert all(result.finished for result in read_results(Store.open(home)))
 

@@ -192,12 +192,12 @@ def test_a_read_only_disk(undisturbed, disk, capfd):
 # -- a folder that is taken away
 
 
-@pytest.mark.parametrize("event", ["started", "finished", "phase"])
+@pytest.mark.parametrize("event", ["started", "finished", "progress"])
 def test_a_folder_that_vanishes_in_the_middle(undisturbed, tmp_path, event):
     out, seen = tmp_path / "out", []
 
     def take_away(stage, told):
-        if told.get("event", "phase") == event and stage.kind == "consolidate" and not seen:
+        if told.name == event and stage.kind == "consolidate" and not seen:
             seen.append(event)
             out.rename(tmp_path / "elsewhere")
 

@@ -49,13 +49,15 @@ class Events(list):
         self.append((stage, event))
 
     def kinds(self, name):
-        return Counter(stage.kind for stage, event in self if event.get("event") == name)
+        return Counter(stage.kind for stage, event in self if event.name == name)
 
     def in_the_middle_of(self, kind):
-        return any(stage.kind == kind and 0 < event.get("done", 0) < event["total"] for stage, event in self)
+        return any(
+            stage.kind == kind and 0 < event.done < event.total for stage, event in self if event.name == "progress"
+        )
 
     def texts(self):
-        return [event["text"] for _, event in self if event.get("event") == "remark"]
+        return [event.text for _, event in self if event.name == "remark"]
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ class KillingANode(Events):
 
     def __call__(self, stage, event):
         super().__call__(stage, event)
-        if event.get("event") == "started" and event["node"] == self.cluster.second.node_id:
+        if event.name == "started" and event.node == self.cluster.second.node_id:
             self.there.add(stage.digest)
         running = stage.digest in self.there and not Store(self.out).has(stage.digest)
         if running and not self.killed and list(self.out.glob(f"unfinished/{stage.digest}/[0-9]*")):

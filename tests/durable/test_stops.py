@@ -44,7 +44,7 @@ def wait_for_work(process):
     assert process.stderr is not None
     for line in process.stderr:
         event = json.loads(line) if line.startswith("{") else {}
-        if event.get("done", 0) > 0:
+        if event.name == "progress" and event.done > 0:
             return
     raise AssertionError("the run ended before it had begun")
 
@@ -187,7 +187,7 @@ def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, workers):
     study = plan(["RePR", "no-reh"], "catch,dodge", device="cpu", workers=workers, overrides=overrides)
     told = []
     with pytest.raises(Diverged, match="generator"):
-        execute(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.get("event"))))
+        execute(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.name)))
     assert [title for title, event in told if event == "failed"] == ["RePR: consolidate catch (seed 0)"]
     store = Store(tmp_path / "out")
     finished = {stage.title for stage in study.stages if store.has(stage.digest)}
@@ -215,7 +215,7 @@ def test_what_would_hit_every_stage_stops_them_all(tmp_path, monkeypatch):
     told = []
     study = plan(["online-ewc", "no-reh"], "catch,dodge", device="cpu", workers=1, overrides=TINY)
     with pytest.raises(StorageFailed):
-        execute(study, tmp_path / "out", lambda stage, event: told.append(event.get("event")))
+        execute(study, tmp_path / "out", lambda stage, event: told.append(event.name))
     assert told.count("failed") == 1
 
 

@@ -35,19 +35,19 @@ def run(
 
 def _carry_out(study: Plan, out: Path, console: Console, attending: Mapping[str, bool]) -> None:
     """`attending` says who shares the folder and who looks on: the options of `execute`."""
-    from reaper.cli.display import showing
+    from reaper.cli.display import show_progress
     from reaper.study.plan import execute
 
     for notice in study.notices:
         console.print(f"note: {notice}", highlight=False)
-    with showing(len(study.stages), Console(stderr=True)) as listen:
+    with show_progress(len(study.stages), Console(stderr=True)) as listen:
         execute(study, out, listen, **attending)
 
 
 def watch(arguments: argparse.Namespace, console: Console) -> None:
     from reaper.monitoring.watch import watch
 
-    watch(arguments.out, console, arguments.once, arguments.json)
+    watch(arguments.out, console, once=arguments.once, json_=arguments.json)
 
 
 def experiment(

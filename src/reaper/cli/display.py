@@ -1,4 +1,4 @@
-"""Showing a study while it runs: bars in a terminal, one JSON object a line anywhere else."""
+"""The progress of a study: bars in a terminal, one JSON object per line anywhere else."""
 
 from __future__ import annotations
 
@@ -13,91 +13,115 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn
 
 from reaper.engines.local import Listener
-from reaper.progress import CURVES, Event, Rate
+from reaper.progress import (
+    CurvePoints,
+    CurvesRestarted,
+    Event,
+    PhaseProgress,
+    Rate,
+    Remark,
+    StageCached,
+    StageFailed,
+    StageFinished,
+    StageHeld,
+    StageStarted,
+    StageStopped,
+)
 from reaper.study.stages import Stage
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
-def _describe(event: Event, rate: float, left: float | None) -> str:
-    parts = [event["phase"], f"{rate:,.0f} {event['unit']}/s"]
-    if left is not None:
-        minutes, seconds = divmod(max(0, int(left)), 60)
+def _describe(event: PhaseProgress, per_second: float, seconds_left: float | None) -> str:
+    parts = [event.phase, f"{per_second:,.0f} {event.unit}/s"]
+    if seconds_left is not None:
+        minutes, seconds = divmod(max(0, int(seconds_left)), 60)
         parts.append(f"{minutes}:{seconds:02d} left")
-    if event["score"] is not None:
-        parts.append(f"score {event['score']:.1f}")
+    if event.score is not None:
+        parts.append(f"score {event.score:.1f}")
     return " · ".join(parts)
 
 
-class Lines:
-    """Machine-readable progress: an object when a stage starts and finishes, and now and then between."""
+class JsonLines:
+    """Machine-readable progress: one object per event of a stage, with progress itself at most every ten seconds."""
 
     def __init__(self, total: int, file: TextIO) -> None:
-        self.total, self.file, self.finished = total, file, 0
-        self.rates: dict[str, Rate] = {}
-        self.last: dict[str, float] = {}
+        self._total, self._file, self._finished = total, file, 0
+        self._rates: dict[str, Rate] = {}
+        self._last_progress: dict[str, float] = {}
+        self._held: set[str] = set()  # an engine retries a held stage every second; it is reported once
 
     def __call__(self, stage: Stage, event: Event) -> None:
-        kind = event.get("event", "progress")
-        if kind in CURVES:
-            return
-        if kind == "held" and self.last.get(stage.digest) == -1.0:
-            return  # said once
-        if kind == "held":
-            self.last[stage.digest] = -1.0
-        if kind in ("finished", "kept"):
-            self.finished += 1
-        if kind == "progress":
-            rate, left = self.rates.setdefault(stage.digest, Rate()).read(event)
-            if time.monotonic() - self.last.get(stage.digest, 0.0) < SECONDS_BETWEEN_LINES:
-                return
-            self.last[stage.digest] = time.monotonic()
-            event = {**event, "per_second": round(rate, 1), "seconds_left": None if left is None else round(left, 1)}
-        line = {"event": kind, "stage": stage.title, "digest": stage.digest}
-        count = {"stages_finished": self.finished, "stages": self.total}
-        print(json.dumps({**line, **count, **event}), file=self.file, flush=True)
+        if isinstance(event, StageHeld):
+            if stage.digest not in self._held:
+                self._write(stage, event)
+            self._held.add(stage.digest)
+        elif isinstance(event, PhaseProgress):
+            self._progress(stage, event)
+        elif not isinstance(event, CurvePoints | CurvesRestarted):
+            self._finished += isinstance(event, StageFinished | StageCached)
+            self._write(stage, event)
+
+    def _progress(self, stage: Stage, event: PhaseProgress) -> None:
+        per_second, left = self._rates.setdefault(stage.digest, Rate()).update(event)
+        now = time.monotonic()
+        if now - self._last_progress.get(stage.digest, 0.0) >= SECONDS_BETWEEN_LINES:
+            self._last_progress[stage.digest] = now
+            seconds_left = None if left is None else round(left, 1)
+            self._write(stage, event, per_second=round(per_second, 1), seconds_left=seconds_left)
+
+    def _write(self, stage: Stage, event: Event, **extra: float | None) -> None:
+        line = {"event": event.name, "stage": stage.title, "digest": stage.digest}
+        count = {"stages_finished": self._finished, "stages": self._total}
+        print(json.dumps({**line, **count, **event.to_json(), **extra}), file=self._file, flush=True)
 
 
 class Bars:
-    """A bar for every running stage and one for the whole study."""
+    """One progress bar per running stage and one for the whole study."""
 
     def __init__(self, total: int, progress: Progress) -> None:
-        self.progress, self.total, self.finished = progress, total, 0
-        self.whole = progress.add_task("all stages", total=total, note="")
-        self.bars: dict[str, TaskID] = {}
-        self.rates: dict[str, Rate] = {}
+        self._progress, self._total, self._finished = progress, total, 0
+        self._study_bar = progress.add_task("all stages", total=total, note="")
+        self._bars: dict[str, TaskID] = {}
+        self._rates: dict[str, Rate] = {}
 
     def __call__(self, stage: Stage, event: Event) -> None:
-        kind = event.get("event", "progress")
-        if kind == "started":
-            self.bars[stage.digest] = self.progress.add_task(stage.title, total=None, note="")
-        elif kind == "progress":
-            note = _describe(event, *self.rates.setdefault(stage.digest, Rate()).read(event))
-            self.progress.update(self.bars[stage.digest], completed=event["done"], total=event["total"], note=note)
-        elif kind == "remark":
-            self.progress.console.print(f"note: {stage.title}: {event['text']}", highlight=False)
-        elif kind in ("held", "failed", "stopped"):  # held: by another process that shares the folder
-            self._remove(stage)
-            if event.get("others_go_on"):
-                text = f"failed: {stage.title}: {event['error']}; what does not depend on it goes on"
-                self.progress.console.print(text, highlight=False)
-        elif kind in ("finished", "kept"):
-            self._remove(stage)
-            self.finished += 1
-            self.progress.update(self.whole, completed=self.finished, note=f"{self.finished} of {self.total} stages")
+        match event:
+            case StageStarted():
+                self._bars[stage.digest] = self._progress.add_task(stage.title, total=None, note="")
+            case PhaseProgress():
+                note = _describe(event, *self._rates.setdefault(stage.digest, Rate()).update(event))
+                bar = self._bars[stage.digest]
+                self._progress.update(bar, completed=event.done, total=event.total, note=note)
+            case Remark():
+                self._print(f"note: {stage.title}: {event.text}")
+            case StageHeld() | StageStopped():
+                self._remove(stage)
+            case StageFailed():
+                self._remove(stage)
+                if event.others_continue:
+                    self._print(f"failed: {stage.title}: {event.error}; stages that do not depend on it continue")
+            case StageFinished() | StageCached():
+                self._remove(stage)
+                self._finished += 1
+                note = f"{self._finished} of {self._total} stages"
+                self._progress.update(self._study_bar, completed=self._finished, note=note)
+
+    def _print(self, text: str) -> None:
+        self._progress.console.print(text, highlight=False)
 
     def _remove(self, stage: Stage) -> None:
-        if bar := self.bars.pop(stage.digest, None):
-            self.progress.remove_task(bar)
+        if bar := self._bars.pop(stage.digest, None):
+            self._progress.remove_task(bar)
 
 
 @contextmanager
-def showing(total: int, console: Console, quiet: bool = False) -> Iterator[Listener]:
-    """A listener that shows `total` stages in whatever way fits where the output goes."""
+def show_progress(total: int, console: Console, quiet: bool = False) -> Iterator[Listener]:
+    """Yields a listener that shows the progress of `total` stages as bars, as JSON lines, or not at all."""
     if quiet:
         yield lambda stage, event: None
     elif not console.is_terminal:
-        yield Lines(total, sys.stderr)
+        yield JsonLines(total, sys.stderr)
     else:
         columns = (
             SpinnerColumn(),

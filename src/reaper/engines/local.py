@@ -21,7 +21,16 @@ from reaper.engines import Cluster
 from reaper.engines.signals import Stop, listen_as_worker
 from reaper.errors import Diverged, ReaperError, Stopped
 from reaper.learning.evaluation.evaluator import AT_ONCE, TESTS
-from reaper.progress import Event, Progress
+from reaper.progress import (
+    Event,
+    Progress,
+    StageCached,
+    StageFailed,
+    StageFinished,
+    StageHeld,
+    StageStarted,
+    StageStopped,
+)
 from reaper.storage.checkpoints import Interval
 from reaper.storage.store import Store
 from reaper.study.stages import Stage, run_stage
@@ -76,7 +85,7 @@ class Scheduler:
         for stage in stages:
             if store.has(stage.digest):
                 store.stage(stage.digest).check()  # damaged work is never built upon
-                listen(stage, {"event": "kept"})
+                listen(stage, StageCached())
             else:
                 self.waiting.append(stage)
         self.height = critical_path(stages)
@@ -91,7 +100,7 @@ class Scheduler:
         for stage in list(self.waiting):
             if self.store.has(stage.digest):  # by another process that shares the store
                 self.waiting.remove(stage)
-                self.listen(stage, {"event": "kept"})
+                self.listen(stage, StageCached())
             elif self.not_before.get(stage.digest, now) <= now and self.ready(stage):
                 self.waiting.remove(stage)
                 return stage
@@ -104,18 +113,21 @@ class Scheduler:
         """Another process is at work on it: look again later."""
         self.waiting.append(stage)
         self.not_before[stage.digest] = time.monotonic() + SECONDS_BETWEEN_LOOKS
-        self.listen(stage, {"event": "held"})
+        self.listen(stage, StageHeld())
 
     def finished(self, stage: Stage) -> None:
-        self.listen(stage, {"event": "finished", **self.store.stage(stage.digest).made()})
+        self.listen(stage, StageFinished(self.store.stage(stage.digest).made()))
 
     def passes_over(self, stage: Stage, error: BaseException) -> bool:
         """A stage ended before it was finished: whether the others can go on without it. They do where its numbers went
         wrong, or its method has a bug; a wish to stop, a full disk, or what a user has to put right concerns all."""
         of_all = isinstance(error, BrokenProcessPool | ReaperError) and not isinstance(error, Diverged)
         own = error if isinstance(error, Exception) and not of_all else None
-        kind = "stopped" if isinstance(error, Stopped | KeyboardInterrupt) else "failed"
-        self.listen(stage, {"event": kind, **in_one_line(error), "others_go_on": own is not None})
+        text, exit_code = in_one_line(error)
+        if isinstance(error, Stopped | KeyboardInterrupt):
+            self.listen(stage, StageStopped(text, exit_code))
+        else:
+            self.listen(stage, StageFailed(text, exit_code, others_continue=own is not None))
         if own is None:
             return False
         self.failure = self.failure or own
@@ -127,16 +139,15 @@ class Scheduler:
         return True
 
 
-def in_one_line(error: BaseException) -> Event:
-    """What a record says of an error: one line, and the exit code that goes with it."""
+def in_one_line(error: BaseException) -> tuple[str, int]:
+    """An error's message in one line, and its exit code."""
     if isinstance(error, KeyboardInterrupt):
-        return {"error": "stopped at once", "exit_code": 130}
+        return "stopped at once", 130
     if isinstance(error, BrokenProcessPool):
         error = worse(None, error)
     if isinstance(error, ReaperError):
-        return {"error": str(error), "exit_code": error.exit_code}
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return {"error": text, "exit_code": 1}
+        return str(error), error.exit_code
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300], 1
 
 
 def run_stages(stages: Sequence[Stage], store: Store, resources: Resources, stop: Stop, listen: Listener) -> None:
@@ -160,7 +171,7 @@ def _run_here(scheduler: Scheduler, resources: Resources, stop: Stop) -> None:
             if stage is None:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
-            scheduler.listen(stage, {"event": "started"})
+            scheduler.listen(stage, StageStarted())
             progress = Progress(lambda event, s=stage: scheduler.listen(s, event))
             try:
                 done = run_stage(
@@ -215,7 +226,7 @@ def _run_side_by_side(scheduler: Scheduler, resources: Resources, stop: Stop) ->
                     resources.every,
                 )
                 running[pool.submit(_work, *words)] = stage
-                scheduler.listen(stage, {"event": "started"})
+                scheduler.listen(stage, StageStarted())
             done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
             if not running:
                 time.sleep(0.2)

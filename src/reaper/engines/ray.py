@@ -21,6 +21,7 @@ from reaper.engines.ray_connection import check_fit, connected, find_device
 from reaper.engines.ray_worker import Exchange, Order, patiently, work_fetched, work_shared
 from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
+from reaper.progress import Remark, StageStarted
 from reaper.storage.store import Store, digest_of
 from reaper.storage.transfer import Numbered, Parcel, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
 from reaper.study.stages import Stage
@@ -149,9 +150,8 @@ class Driver:
         for digest, event in ray.get(self.exchange.collect.remote()):
             if digest not in running:
                 continue
-            if event.get("event") == "started" and digest in self.started:
-                text = f"its worker was lost; taken up again on {event['host']}"
-                event = {**event, "event": "remark", "text": text}
+            if isinstance(event, StageStarted) and digest in self.started:
+                event = Remark(f"its worker was lost; resumes on {event.host}")
             self.started.add(digest)
             self.scheduler.listen(running[digest], event)
 

@@ -20,7 +20,7 @@ from ray.exceptions import RayError
 
 from reaper.engines.local import keep_freed_memory
 from reaper.errors import Stopped, UserError
-from reaper.progress import Event, Progress
+from reaper.progress import Event, Progress, StageStarted
 from reaper.storage.checkpoints import Interval
 from reaper.storage.store import Store
 from reaper.storage.transfer import (
@@ -89,8 +89,8 @@ class Line:
 
     def begin(self) -> None:
         """Waits until the driver can know of this worker, so that no result comes before it."""
-        node = {"host": platform.node(), "node": ray.get_runtime_context().get_node_id()}
-        self._stopping = bool(ray.get(self._exchange.report.remote(self._digest, {"event": "started", **node})))
+        started = StageStarted(platform.node(), ray.get_runtime_context().get_node_id())
+        self._stopping = bool(ray.get(self._exchange.report.remote(self._digest, started)))
 
     def end(self) -> None:
         """Waits until the driver can have all that was reported: a result must not overtake it."""

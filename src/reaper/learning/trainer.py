@@ -246,7 +246,7 @@ class Trainer:
         score = sum(scores) / len(scores) if scores else None
         epsilon = exploration(seen, self.context.settings.training) if self.actor else None
         values = {"score": score, "loss": loss, "epsilon": epsilon, **self.constants}
-        progress.measure("training", seen, {**values, "steps_per_second": progress.per_second(seen)})
+        progress.log_curves("training", seen, {**values, "steps_per_second": progress.per_second(seen)})
         self.new_scores = []
 
     def _parts(self) -> Parts:

@@ -1,1 +1,1 @@
-"""Watching a run while it runs: signs of life in its folder, curves for TensorBoard and wandb, `reaper watch`."""
+"""Following a run while it runs: heartbeat files in its folder, curves for TensorBoard and wandb, `reaper watch`."""

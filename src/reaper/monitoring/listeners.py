@@ -1,4 +1,4 @@
-"""Everything that listens to a study beside the terminal: signs of life, TensorBoard, wandb."""
+"""Everything that listens to a study: the terminal, the heartbeat, TensorBoard and wandb."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from reaper.engines.local import Listener
-from reaper.monitoring.heartbeat import beating
-from reaper.progress import Event
+from reaper.monitoring.heartbeat import Heartbeat
+from reaper.progress import Event, Remark
 from reaper.storage.store import Store
 from reaper.study.stages import Stage
 
@@ -17,30 +17,29 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def attending(
-    store: Store, names: Sequence[str], listen: Listener, tensorboard: bool, wandb: bool, alone: bool = True
+def monitor(
+    store: Store, run_names: Sequence[str], listen: Listener, *, tensorboard: bool = True, wandb: bool = False
 ) -> Iterator[Listener]:
-    """A listener that tells everyone, for as long as the runs with these names are at work; `alone`, no other process
-    is at work on the folder."""
-    latest: list[Stage] = []  # a remark is about a stage
+    """Yields a listener that passes every event to `listen`, the heartbeat and the curves, while these runs are run."""
+    latest: list[Stage] = []  # a warning is shown as a remark about the latest stage
 
     def warn(text: str) -> None:
         if latest:
-            listen(latest[0], {"event": "remark", "text": text})
+            listen(latest[0], Remark(text))
 
-    with beating(store, warn) as pulses:
-        recorders = [*_recorders(store, names, pulses.runner, tensorboard, wandb, warn, alone)]
+    with Heartbeat(store, warn) as heartbeat:
+        recorders = [*_recorders(store, run_names, heartbeat.runner, warn, tensorboard=tensorboard, wandb=wandb)]
 
-        def tell(stage: Stage, event: Event) -> None:
+        def dispatch(stage: Stage, event: Event) -> None:
             latest[:] = [stage]
             listen(stage, event)
-            pulses(stage, event)
+            heartbeat(stage, event)
             for recorder in recorders:
                 recorder(stage, event)
 
         failed = True
         try:
-            yield tell
+            yield dispatch
             failed = False
         finally:
             for recorder in recorders:
@@ -49,18 +48,19 @@ def attending(
 
 def _recorders(
     store: Store,
-    names: Sequence[str],
+    run_names: Sequence[str],
     runner: str,
+    warn: Callable[[str], None],
+    *,
     tensorboard: bool,
     wandb: bool,
-    warn: Callable[[str], None],
-    alone: bool,
 ) -> Iterator[Recorder]:
-    """Imported here: commands that run nothing should not wait for what draws."""
-    from reaper.monitoring.recorder import Recorder, TensorBoard
+    """Imports inside: commands that run nothing should not wait for the plotting packages."""
+    from reaper.monitoring.recorder import Recorder
+    from reaper.monitoring.tensorboard_sink import TensorBoard
     from reaper.monitoring.wandb_sink import Wandb
 
     if tensorboard:
-        yield Recorder(store, TensorBoard(store.folder / "tensorboard", runner), names, warn, alone)
+        yield Recorder(store, TensorBoard(store.folder / "tensorboard", runner), run_names, warn)
     if wandb:
-        yield Recorder(store, Wandb(store, names, runner), names, warn, alone)
+        yield Recorder(store, Wandb(store, run_names, runner), run_names, warn)

@@ -1,4 +1,4 @@
-"""What a run has scored so far, as points of curves: from finished stages, so the same whoever writes them."""
+"""The scores of a run so far, as points of curves. Read from finished stages, so they are the same in every process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from reaper.storage.store import STAGE_LISTS, Store
 
 @dataclass
 class RunScores:
-    """The scores of one run: points in the order of their steps, and the last score matrix."""
+    """The scores of one run, as (step, values) points in the order of their steps."""
 
     name: str
-    finished: int  # how many of its stages this was drawn from
+    finished: int  # number of finished stages that the scores were read from
     result: RunResult
     points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
 
     @property
     def learnt(self) -> int:
-        """How many tasks its last known evaluation came after."""
+        """The number of tasks learnt before the latest known evaluation."""
         known = ~np.isnan(self.result.scores).all(axis=(1, 2))
         return int(np.max(np.nonzero(known)[0], initial=-1)) + 1
 
@@ -39,7 +39,7 @@ def read_scores(store: Store, record: dict[str, Any]) -> RunScores:
 
 
 def _curve_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
-    """Tests during training, over the agent steps of all tasks so far."""
+    """Evaluations during training, over the agent steps of all tasks so far."""
     before = 0
     for phase in result.phases:
         for row in phase.rows:
@@ -48,13 +48,13 @@ def _curve_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def _matrix_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
-    """A row of the score matrix for each task learnt; its step is their number."""
+    """One point per row of the score matrix; its step is the number of tasks learnt."""
     means, normalised = result.scores.mean(axis=2), result.matrix
     for k in range(len(result.tasks)):
         values = {}
         for j, task in enumerate(result.tasks):
             values |= {f"score/{task}": means[k, j], f"normalised/{task}": normalised[k, j]}
-        first = result.first  # rows before it were another run's
+        first = result.first  # earlier rows belong to the run that this one continues
         if k >= first and not np.isnan(normalised[first : k + 1]).any():
             square = normalised[: k + 1, : k + 1]
             values |= {f"summary/{name.replace(' ', '_')}": metric(square, first) for name, metric in METRICS.items()}
@@ -63,11 +63,11 @@ def _matrix_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
             yield k + 1, known
 
 
-TABLE = ("run", "condition", "seed", "after_task", "task", "score", "normalised")
+TABLE_COLUMNS = ("run", "condition", "seed", "after_task", "task", "score", "normalised")
 
 
 def table_rows(scores: RunScores) -> Iterator[tuple[Any, ...]]:
-    """One row for each cell of the score matrix that is known."""
+    """One row of `TABLE_COLUMNS` per known cell of the score matrix."""
     result, means = scores.result, scores.result.scores.mean(axis=2)
     for k, j in zip(*np.nonzero(~np.isnan(means)), strict=True):
         cell = (float(means[k, j]), float(result.matrix[k, j]))

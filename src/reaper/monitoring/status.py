@@ -1,8 +1,8 @@
-"""The reading side of `reaper watch`: what a folder says about its runs, and nothing but the folder.
+"""The status of the runs in a folder, read from the folder alone: the reading side of `reaper watch`.
 
-Clocks of other machines may be wrong, so none is compared where it can be avoided: a stage is alive if its sign of life
-changes while one looks, by the clock of whoever looks. Only for what lies before the first look is the age of a file
-taken from its time of change and the clock here. Nothing is written, so a folder may be read-only.
+Clocks of other machines may be wrong. So a stage counts as alive if its live file changes between two reads, timed by
+the clock here; only before the second read is the age of the file taken from its modification time. Nothing is written,
+so the folder may be read-only.
 """
 
 from __future__ import annotations
@@ -17,61 +17,59 @@ from typing import Any
 import numpy as np
 
 from reaper.errors import DamagedArtefact, StorageFailed
-from reaper.monitoring.heartbeat import read_live
+from reaper.monitoring.live import FAILED, LOST, RUNNING, STOPPED, LiveRecord, read_live
+from reaper.monitoring.time_left import StageTime, time_left
 from reaper.storage.store import STAGE_LISTS, Store
 from reaper.storage.verify import TITLES
 
-SILENT_AFTER = 30.0  # seconds, in which a runner that lives gives fifteen signs of life
-STATES = ("done", "running", "silent", "lost", "failed", "stopped", "waiting")
-NUMBERS = ("done", "total", "per_second", "seconds_left", "score", "seconds_since_progress", "exit_code")
-WORDS = ("title", "phase", "unit", "error", "earlier_error")
-LARGEST = 1e15  # of numbers that are shown; anything beyond, and what is no number, is not one of ours
+DONE, SILENT, WAITING = "done", "silent", "waiting"
+STATES = (DONE, RUNNING, SILENT, LOST, FAILED, STOPPED, WAITING)
+SILENT_AFTER = 30.0  # seconds; a live process writes its files every two
+# What `reaper watch --json` shows of a live file.
+_LIVE_FIELDS = ("phase", "unit", "done", "total", "per_second", "seconds_left", "score", "seconds_since_progress")
+_ERROR_FIELDS = ("error", "earlier_error", "exit_code")
 
 
 @dataclass
-class StageLook:
-    """One stage, as the folder shows it."""
+class StageStatus:
+    """The status of one stage."""
 
     digest: str
     title: str
-    step: tuple[str, bool]  # its role in a run and whether it is the first of it: equals take about as long
-    state: str = "waiting"
-    phase: str | None = None
-    unit: str | None = None
-    done: float | None = None
-    total: float | None = None
-    per_second: float | None = None
-    seconds_left: float | None = None  # of the phase
-    score: float | None = None
-    seconds_since_progress: float | None = None
-    silent_seconds: float | None = None
-    error: str | None = None
-    earlier_error: str | None = None
-    exit_code: float | None = None
+    role: str  # in its run: a key of the run's record
+    first: bool  # whether it is the first with this role; the first memory takes less time than later ones
+    live: LiveRecord  # empty unless the stage has a live file
+    state: str = WAITING
+    silent_seconds: float | None = None  # since its live file changed
+
+    def to_json(self) -> dict[str, Any]:
+        about = {"digest": self.digest, "title": self.title, "state": self.state}
+        live = {name: getattr(self.live, name) for name in (*_LIVE_FIELDS, *_ERROR_FIELDS)}
+        return {**about, **live, "silent_seconds": self.silent_seconds}
 
 
 @dataclass
-class RunLook:
-    """One run: how far it is and what it scores."""
+class RunStatus:
+    """How far a run is and what it scores."""
 
     name: str
     stages: int
     stages_done: int
     tasks: list[str]
-    learnt: int  # tasks whose long-term memory is there
-    scores: dict[str, float]  # the mean score on each task, after the last task that was evaluated
+    learnt: int  # number of tasks whose long-term memory is finished
+    scores: dict[str, float]  # mean score per task, after the last evaluated task
     scored_after: str | None
 
 
 @dataclass
-class Look:
-    """What there is to see at one moment."""
+class FolderStatus:
+    """The status of all runs in a folder at one moment."""
 
-    stages: list[StageLook] = field(default_factory=list)
-    runs: list[RunLook] = field(default_factory=list)
+    stages: list[StageStatus] = field(default_factory=list)
+    runs: list[RunStatus] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     seconds_left: float | None = None
-    at_least: bool = False  # whether some stages are of a kind that none has finished yet
+    at_least: bool = False  # no stage like some of the unfinished ones has finished yet
 
     @property
     def counts(self) -> dict[str, int]:
@@ -80,164 +78,150 @@ class Look:
 
     @property
     def finished(self) -> bool:
-        return bool(self.stages) and all(stage.state == "done" for stage in self.stages)
+        return bool(self.stages) and all(stage.state == DONE for stage in self.stages)
 
     @property
     def unsure(self) -> bool:
-        """Whether a second look would tell more: a sign of life seems old, by a clock that may be wrong."""
-        return any(stage.state == "silent" for stage in self.stages)
+        """Whether a second read may tell more: a live file seems old, by a clock that may be wrong."""
+        return any(stage.state == SILENT for stage in self.stages)
 
 
 @dataclass
-class Sign:
-    """A sign of life, and how old it was when it was first seen."""
+class _LastChange:
+    """The version of a live file, and how old it was when it was first read."""
 
-    key: tuple[Any, ...]
+    version: tuple[Any, ...]
     age: float
-    seen: float  # by the clock of whoever looks
+    read_at: float  # by our monotonic clock
 
-    def silent(self) -> float:
-        return self.age + time.monotonic() - self.seen
+    def seconds(self) -> float:
+        return self.age + time.monotonic() - self.read_at
 
 
-class Watcher:
-    """Looks at a folder again and again; what never changes is read once."""
+class StatusReader:
+    """Reads the status of a folder again and again; what never changes is read once."""
 
     def __init__(self, out: Path) -> None:
-        self.store = Store.open(out)
-        self.signs: dict[str, Sign] = {}
-        self.rows: dict[str, list[dict[str, Any]]] = {}
-        self.seconds: dict[str, float] = {}
+        self._store = Store.open(out)
+        self._last_changes: dict[str, _LastChange] = {}
+        self._rows: dict[str, list[dict[str, Any]]] = {}  # evaluation -> its rows
+        self._seconds: dict[str, float] = {}  # finished stage -> its wall time
 
-    def look(self) -> Look:
-        if not (self.store.folder / "reaper.json").exists():
-            raise StorageFailed(f"{self.store.folder} is gone")
-        look = Look()
-        records = [*self._records(look)]
-        look.stages = [*{stage.digest: stage for record in records for stage in _stages_of(record)}.values()]
-        for stage in look.stages:
-            self._fill_in(stage, look)
-        look.runs = [self._run(record, look) for record in records]
-        look.seconds_left, look.at_least = self._left(look)
-        return look
+    def read(self) -> FolderStatus:
+        if not (self._store.folder / "reaper.json").exists():
+            raise StorageFailed(f"{self._store.folder} is gone")
+        status = FolderStatus()
+        records = [*self._records(status)]
+        status.stages = [*{stage.digest: stage for record in records for stage in _stages_of(record)}.values()]
+        for stage in status.stages:
+            self._read_stage(stage, status)
+        status.runs = [self._read_run(record, status) for record in records]
+        if status.finished:
+            status.seconds_left = 0.0
+        else:
+            status.seconds_left, status.at_least = time_left(map(self._stage_time, status.stages))
+        return status
 
-    def _records(self, look: Look) -> Iterator[dict[str, Any]]:
-        for name in self.store.run_names():
+    def _records(self, status: FolderStatus) -> Iterator[dict[str, Any]]:
+        for name in self._store.run_names():
             try:
-                yield self.store.run(name)
+                yield self._store.run(name)
             except DamagedArtefact as error:
-                look.problems.append(f"runs/{name}.json {error.what}")
+                status.problems.append(f"runs/{name}.json {error.what}")
 
-    def _fill_in(self, stage: StageLook, look: Look) -> None:
-        path = self.store.folder / "live" / f"{stage.digest}.json"
-        if self.store.has(stage.digest):
-            stage.state = "done"
-            self._read_finished(stage, look)
+    def _read_stage(self, stage: StageStatus, status: FolderStatus) -> None:
+        path = self._store.folder / "live" / f"{stage.digest}.json"
+        if self._store.has(stage.digest):
+            stage.state = DONE
+            self._read_finished(stage, status)
             return
         try:
             record = read_live(path)
         except ValueError as error:
-            look.problems.append(f"live/{path.name} {error}")
+            status.problems.append(f"live/{path.name} {error}")
             return
         if record is None:
             return
-        _copy_known(record, stage)
-        stage.state = record["state"] if record["state"] in STATES else "lost"
-        if stage.state == "running":
-            stage.silent_seconds = self._silent(path, record)
+        stage.live, stage.title = record, record.title or stage.title
+        stage.state = record.state if record.state in STATES else LOST
+        if stage.state == RUNNING:
+            stage.silent_seconds = self._seconds_since_change(path, record)
             if stage.silent_seconds > SILENT_AFTER:
-                stage.state = "silent"
+                stage.state = SILENT
 
-    def _silent(self, path: Path, record: dict[str, Any]) -> float:
-        key = (record.get("runner"), record.get("beat"), record.get("written"))
-        sign, now = self.signs.get(path.stem), time.monotonic()
-        if sign is None:
+    def _seconds_since_change(self, path: Path, record: LiveRecord) -> float:
+        version = (record.runner, record.beat, record.written)
+        last, now = self._last_changes.get(path.stem), time.monotonic()
+        if last is None:
             try:
                 age = time.time() - path.stat().st_mtime
             except OSError:
                 age = 0.0
-            # From the future: the clocks differ, so it may be old as well. A second look tells.
-            self.signs[path.stem] = Sign(key, age if age > -1.0 else SILENT_AFTER + 1, now)
-        elif sign.key != key:
-            self.signs[path.stem] = Sign(key, 0.0, now)
-        return self.signs[path.stem].silent()
+            # A time in the future means that the clocks differ, so the file may be old as well. A second read tells.
+            last = _LastChange(version, age if age > -1.0 else SILENT_AFTER + 1, now)
+        elif last.version != version:
+            last = _LastChange(version, 0.0, now)
+        self._last_changes[path.stem] = last
+        return last.seconds()
 
-    def _read_finished(self, stage: StageLook, look: Look) -> None:
-        if stage.digest in self.seconds:
+    def _read_finished(self, stage: StageStatus, status: FolderStatus) -> None:
+        if stage.digest in self._seconds:
             return
         try:
-            artefact = self.store.stage(stage.digest)
-            self.seconds[stage.digest] = float(artefact.made().get("seconds", 0.0))
-            if stage.step[0] in ("evaluations", "singles"):
-                self.rows[stage.digest] = artefact.document("rows")
+            artefact = self._store.stage(stage.digest)
+            self._seconds[stage.digest] = float(artefact.made().get("seconds", 0.0))
+            if stage.role in ("evaluations", "singles"):
+                self._rows[stage.digest] = artefact.document("rows")
         except (DamagedArtefact, TypeError, ValueError) as error:
             what = error.what if isinstance(error, DamagedArtefact) else "is not what a stage writes"
-            look.problems.append(f"stages/{stage.digest} ({stage.title}) {what}; see `reaper verify`")
+            status.problems.append(f"stages/{stage.digest} ({stage.title}) {what}; see `reaper verify`")
 
-    def _run(self, record: dict[str, Any], look: Look) -> RunLook:
-        digests = [*_digests(record)]
-        done = sum(self.store.has(digest) for digest in digests)
-        learnt = sum(self.store.has(digest) for digest in record["memories"] or record["teachers"])
-        after, scores = None, {}
+    def _read_run(self, record: dict[str, Any], status: FolderStatus) -> RunStatus:
+        digests = [stage.digest for stage in _stages_of(record)]
+        done = sum(self._store.has(digest) for digest in dict.fromkeys(digests))
+        learnt = sum(self._store.has(digest) for digest in record["memories"] or record["teachers"])
+        scored_after, scores = None, {}
         titles = dict(zip(record["tasks"], record["titles"], strict=True))
         try:
-            for place, digest in enumerate(record["evaluations"]):
-                if rows := self.rows.get(digest):
-                    after, scores = record["titles"][place], _means(rows, titles)
+            for title, digest in zip(record["titles"], record["evaluations"], strict=False):
+                if rows := self._rows.get(digest):
+                    scored_after, scores = title, _mean_scores(rows, titles)
             if not record["evaluations"]:
-                scores = _means([row for digest in record["singles"] for row in self.rows.get(digest, [])], titles)
+                rows = [row for digest in record["singles"] for row in self._rows.get(digest, [])]
+                scores = _mean_scores(rows, titles)
         except (KeyError, TypeError, ValueError, AttributeError):
-            look.problems.append(f"the evaluations of {record['name']} do not fit its record; see `reaper verify`")
-        return RunLook(record["name"], len(digests), done, record["titles"], learnt, scores, after)
+            status.problems.append(f"the evaluations of {record['name']} do not fit its record; see `reaper verify`")
+        return RunStatus(
+            name=record["name"],
+            stages=len(set(digests)),
+            stages_done=done,
+            tasks=record["titles"],
+            learnt=learnt,
+            scores=scores,
+            scored_after=scored_after,
+        )
 
-    def _left(self, look: Look) -> tuple[float | None, bool]:
-        """About how long the rest takes, if as many stages run side by side as now: by what finished ones took."""
-        took: dict[tuple[str, bool], list[float]] = {}
-        for stage in look.stages:
-            if stage.digest in self.seconds:
-                took.setdefault(stage.step, []).append(self.seconds[stage.digest])
-        open_ = [stage for stage in look.stages if stage.state != "done"]
-        running = [stage for stage in open_ if stage.state == "running"]
-        if not running:
-            return (0.0 if look.finished else None), False
-        left, at_least = 0.0, False
-        for stage in open_:
-            if (usual := took.get(stage.step)) is None:
-                at_least = True
-                left += stage.seconds_left or 0.0
-            elif stage in running and stage.seconds_left is not None and stage.total:
-                left += stage.seconds_left
-            else:
-                left += float(np.mean(usual))
-        return left / len(running), at_least
+    def _stage_time(self, stage: StageStatus) -> StageTime:
+        known = stage.state == RUNNING and bool(stage.live.total)
+        return StageTime(
+            kind=(stage.role, stage.first),
+            running=stage.state == RUNNING,
+            done=stage.state == DONE,
+            seconds=self._seconds.get(stage.digest),
+            seconds_left=stage.live.seconds_left if known else None,
+        )
 
 
-def _copy_known(record: dict[str, Any], stage: StageLook) -> None:
-    """What is of the kind that it should be: the file may come from anywhere."""
-    for name in NUMBERS:
-        value = record.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST:
-            setattr(stage, name, value)
-    for name in WORDS:
-        if isinstance(record.get(name), str):
-            setattr(stage, name, record[name])
-
-
-def _digests(record: dict[str, Any]) -> Iterator[str]:
-    yield from dict.fromkeys(digest for role in STAGE_LISTS for digest in record[role])
-    if record["random"]:
-        yield record["random"]
-
-
-def _stages_of(record: dict[str, Any]) -> Iterator[StageLook]:
+def _stages_of(record: dict[str, Any]) -> Iterator[StageStatus]:
     names = {"condition": record["condition"]["name"], "seed": record["seed"]}
     for role in STAGE_LISTS:
-        for place, digest in enumerate(record[role]):
-            title = TITLES[role].format(**names, task=record["tasks"][place])
-            yield StageLook(digest, title, (role, place == 0))
-    if record["random"]:
-        yield StageLook(record["random"], f"evaluation of random play (seed {record['seed']})", ("random", True))
+        for index, digest in enumerate(record[role]):
+            title = TITLES[role].format(**names, task=record["tasks"][index])
+            yield StageStatus(digest, title, role, index == 0, LiveRecord(digest, WAITING))
+    if digest := record["random"]:
+        title = f"evaluation of random play (seed {record['seed']})"
+        yield StageStatus(digest, title, "random", True, LiveRecord(digest, WAITING))
 
 
-def _means(rows: list[dict[str, Any]], titles: dict[str, str]) -> dict[str, float]:
+def _mean_scores(rows: list[dict[str, Any]], titles: dict[str, str]) -> dict[str, float]:
     return {titles[row["task"]]: float(np.mean(row["scores"])) for row in rows}

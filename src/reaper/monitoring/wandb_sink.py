@@ -1,7 +1,7 @@
-"""The same curves, pictures and scores on wandb, for those who ask for it with `--wandb`.
+"""The same curves, images and scores on wandb, with `--wandb`.
 
-One wandb run for each time that `reaper run` is started, in a group for its settings: a run that goes on from a
-checkpoint has curves that go on from there, and none that turn back.
+Every `reaper run` is one wandb run, in a group that its settings name. wandb cannot remove points: a study that is
+resumed is a new run in the same group, whose curves start at the checkpoint.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from PIL.Image import Image
 
 from reaper.errors import UserError
-from reaper.monitoring.scores import TABLE, RunScores, table_rows
+from reaper.monitoring.scores import TABLE_COLUMNS, RunScores, table_rows
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
 
 
 def find_wandb() -> Any:
-    """The package; without it, one line that says how to get it."""
+    """The wandb package. Raises an error that tells how to install it."""
     try:
         return importlib.import_module("wandb")
     except ImportError:
@@ -30,66 +30,66 @@ def find_wandb() -> Any:
 class Wandb:
     """Feeds one wandb run."""
 
-    label = "wandb's curves"
+    label = "wandb curves"
 
-    def __init__(self, store: Store, names: Sequence[str], runner: str) -> None:
-        self.wandb = find_wandb()
-        common = store.common
-        group = hashlib.sha256(canonical({"runs": sorted(names), **common}).encode()).hexdigest()[:8]
+    def __init__(self, store: Store, run_names: Sequence[str], runner: str) -> None:
+        self._wandb = find_wandb()
+        common, others = store.common, len(run_names) - 1
+        group = hashlib.sha256(canonical({"runs": sorted(run_names), **common}).encode()).hexdigest()[:8]
         try:
-            self.run = self.wandb.init(
+            self._run = self._wandb.init(
                 project="reaper",
                 group=f"reaper-{group}",
-                name=f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''} ({runner})",
-                config={**common, "runs": list(names)},
+                name=f"{run_names[0]}{f' and {others} more' if others else ''} ({runner})",
+                config={**common, "runs": list(run_names)},
                 dir=str(store.folder),
-                settings=self.wandb.Settings(console="off", disable_git=True, save_code=False),
+                settings=self._wandb.Settings(console="off", disable_git=True, save_code=False),
             )
-        except Exception as error:  # whatever wandb and the network think of
+        except Exception as error:  # whatever wandb or the network raises
             reason = " ".join(str(error).split())[:200]
             raise UserError(
-                f"wandb does not start ({reason}); log in with `wandb login`, or keep it on this machine with "
+                f"wandb does not start ({reason}); log in with `wandb login`, or stay on this machine with "
                 "WANDB_MODE=offline"
             ) from None
-        self.last: dict[str, int] = {}
-        self.known: dict[str, RunScores] = {}
+        self._last_steps: dict[str, int] = {}  # tag -> last step
+        self._scores: dict[str, RunScores] = {}  # run -> its latest scores
 
-    def forget(self, place: str, curves: Sequence[str], step: int) -> None:
-        """wandb takes nothing back; what is repeated is left out instead."""
+    def truncate(self, stage_name: str, groups: Sequence[str], step: int) -> None:
+        """wandb cannot remove points; `_log` leaves out repeated ones instead."""
 
-    def scalars(self, place: str, step: int, values: Mapping[str, float]) -> None:
-        self._log({f"{place}/{tag}": value for tag, value in values.items()}, step)
+    def add_scalars(self, stage_name: str, step: int, values: Mapping[str, float]) -> None:
+        self._log({f"{stage_name}/{tag}": value for tag, value in values.items()}, step)
 
-    def image(self, place: str, tag: str, step: int, image: Image) -> None:
-        self._log({f"{place}/{tag}": self.wandb.Image(image)}, step)
+    def add_image(self, stage_name: str, tag: str, step: int, image: Image) -> None:
+        self._log({f"{stage_name}/{tag}": self._wandb.Image(image)}, step)
 
-    def lacks(self, place: str, tag: str) -> bool:
-        """What is there is not read back."""
+    def lacks(self, stage_name: str, tag: str) -> bool:
+        """Earlier wandb runs are not read back, so nothing is known to be missing."""
         return False
 
-    def scores(self, scores: RunScores, matrix: Image | None) -> None:
-        self.known[scores.name] = scores
+    def add_scores(self, scores: RunScores, matrix: Image | None) -> None:
+        self._scores[scores.name] = scores
         for step, values in scores.points:
-            self.scalars(scores.name, step, values)
+            self.add_scalars(scores.name, step, values)
         if matrix is not None:
-            self.image(scores.name, "matrix/scores", scores.learnt, matrix)
+            self.add_image(scores.name, "matrix/scores", scores.learnt, matrix)
 
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        """Every curve has its own axis: agent steps, steps of a generator or tasks learnt."""
-        new = {tag: value for tag, value in values.items() if self.last.get(tag, -1) < step}
+        """Every group of curves has its own x-axis: agent steps, GAN steps or tasks learnt."""
+        new = {tag: value for tag, value in values.items() if self._last_steps.get(tag, -1) < step}
         axes = {}
         for tag in new:
-            family = tag.rpartition("/")[0]
-            if tag not in self.last:
-                self.run.define_metric(f"{family}/step", hidden=True)
-                self.run.define_metric(tag, step_metric=f"{family}/step")
-            self.last[tag] = step
-            axes[f"{family}/step"] = step
+            group = tag.rpartition("/")[0]
+            if tag not in self._last_steps:
+                self._run.define_metric(f"{group}/step", hidden=True)
+                self._run.define_metric(tag, step_metric=f"{group}/step")
+            self._last_steps[tag] = step
+            axes[f"{group}/step"] = step
         if new:
-            self.run.log({**new, **axes})
+            self._run.log({**new, **axes})
 
     def close(self, failed: bool) -> None:
-        rows = [list(row) for scores in self.known.values() for row in table_rows(scores)]
+        rows = [list(row) for scores in self._scores.values() for row in table_rows(scores)]
         if rows:
-            self.run.log({"scores": self.wandb.Table(columns=list(TABLE), data=rows)})
-        self.run.finish(exit_code=1 if failed else 0)
+            self._run.log({"scores": self._wandb.Table(columns=list(TABLE_COLUMNS), data=rows)})
+        self._run.finish(exit_code=1 if failed else 0)

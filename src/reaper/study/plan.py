@@ -21,7 +21,7 @@ from reaper.engines import find_cluster, find_engine
 from reaper.engines.local import Listener, Resources, default_workers
 from reaper.engines.signals import listening
 from reaper.errors import Stopped, UserError
-from reaper.monitoring.listeners import attending
+from reaper.monitoring.listeners import monitor
 from reaper.storage.checkpoints import Interval
 from reaper.storage.store import Store
 from reaper.study.chains import Chain, build_chain, unique_stages
@@ -221,7 +221,7 @@ def execute(
             for record in plan.experiments:
                 store.write_experiment(record["name"], record)
             names = [chain.name for chain in plan.chains]
-            with attending(store, names, listen, tensorboard, wandb, alone=not share) as tell:
+            with monitor(store, names, listen, tensorboard=tensorboard, wandb=wandb) as tell:
                 run_stages(plan.stages, store, plan.resources, stop, tell)
         except Stopped:
             name = signal.Signals(stop.signal).name if stop.signal else "a signal"

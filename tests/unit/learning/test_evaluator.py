@@ -36,7 +36,7 @@ from reaper.learning.evaluation.worker import EvalJob, EvalProcess
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.memory.long_term import LongTermMemory
-from reaper.progress import Progress
+from reaper.progress import CurvePoints, Progress, Remark
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.tasks.sequence import TASKS, find_task, register_task
@@ -201,7 +201,7 @@ def test_a_task_that_only_this_process_knows_is_tested_here(monkeypatch):
             beside.examine([mine, CATCH], frames)
         rows = beside.finish()
     assert rows == [evaluate(context(), network, task, frames) for frames in (120, 240) for task in (mine, CATCH)]
-    assert sum(event.get("event") == "remark" for event in told) == 1
+    assert sum(isinstance(event, Remark) for event in told) == 1
 
 
 # -- a practice
@@ -243,7 +243,7 @@ def test_late_rows_keep_their_order_and_training_waits_for_the_oldest_alone(slow
     beside.collect()
     assert len(beside.rows) == 5
     assert len(beside.finish()) == 2 * (MOST_PENDING + 1)
-    measured = [(event["step"], *event["values"]) for event in told if event.get("event") == "measured"]
+    measured = [(event.step, *event.values) for event in told if isinstance(event, CurvePoints)]
     assert measured == [(row["agent_steps"], f"evaluation/{row['task']}") for row in beside.rows]
 
 
@@ -357,7 +357,7 @@ def test_a_stop_saves_what_is_outstanding_and_waits_for_nothing(tmp_path, teache
     again = ShortTerm(context(checkpointer=checkpointer, progress=progress), CATCH).learn()
     assert again.rows == teacher.rows
     assert all(torch.equal(tensor, teacher.weights[name]) for name, tensor in again.weights.items())
-    assert [event["step"] for event in told if event.get("event") == "measured"] == [120, 240]
+    assert [event.step for event in told if isinstance(event, CurvePoints)] == [120, 240]
 
 
 KILLED = """

@@ -31,7 +31,7 @@ def planned(name, tasks="catch,dodge", **options):
 def carried_out(study, out):
     """The store, and the kinds of the stages that were run and not found there."""
     ran = []
-    store = execute(study, out, lambda stage, event: ran.append(stage.kind) if event.get("event") == "started" else 0)
+    store = execute(study, out, lambda stage, event: ran.append(stage.kind) if event.name == "started" else 0)
     return store, ran
 
 

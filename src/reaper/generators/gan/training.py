@@ -143,7 +143,7 @@ class AdversarialTraining:
         step, progress = 2 * self.pairs_done, self.context.progress
         self.curve.append({"step": step, "discriminator": d_loss, "generator": g_loss})
         losses = {"discriminator_loss": d_loss, "generator_loss": g_loss}
-        progress.measure("generator", step, {**losses, "steps_per_second": progress.per_second(step) or None})
+        progress.log_curves("generator", step, {**losses, "steps_per_second": progress.per_second(step) or None})
 
     def state(self) -> State:
         return {"pairs_done": self.pairs_done, **self.parts.state()}

@@ -76,7 +76,7 @@ def evaluate(
 ) -> dict[str, object]:
     """One row of results: what the network scores on a task after so many agent steps."""
     progress, scores = context.progress, []
-    with progress.aside(f"test {task.title}", context.settings.evaluation.episodes, "games"):
+    with progress.subphase(f"test {task.title}", context.settings.evaluation.episodes, "games"):
         for totals, over in episode_steps(context, network, task, (agent_steps,), opened):
             scores = totals.tolist()
             progress.advance(over - progress.done)

@@ -87,7 +87,7 @@ class Evaluator(ABC):
     def note(self, row: Row) -> None:
         self.rows.append(row)
         mean = sum(row["scores"]) / len(row["scores"])
-        self.context.progress.measure("evaluation", row["agent_steps"], {row["task"]: mean})
+        self.context.progress.log_curves("evaluation", row["agent_steps"], {row["task"]: mean})
 
     def state(self) -> dict[str, Any]:
         return {"tested": self.tested, "rows": self.rows.state()}
