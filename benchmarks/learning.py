@@ -4,7 +4,7 @@ training quicker does not make it worse.
     python benchmarks/learning.py --frames 2000000 --seed 1 --json boxing-1.json
     python benchmarks/learning.py --frames 2000000 --seed 1 --newest-weights    # on a GPU: deviation 12 left out
 
-Several can run side by side; `REAPER_EMULATOR_THREADS` divides the cores among them.
+Several can run side by side; `--emulator-threads` divides the cores among them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from reaper.tasks.sequence import find_sequence
 POINTS = 10  # of the curve
 
 
-def learner(task: str, seed: int, device: torch.device) -> ShortTerm:
+def learner(task: str, seed: int, device: torch.device, emulator_threads: int | None) -> ShortTerm:
     """As a run has it."""
     sequence = find_sequence(task)
     _, settings = find_settings(sequence, None, 1.0, {})
     names, compiles = ("short-term", sequence.names[0]), worth_compiling(settings, device)
-    context = Context(settings, sequence.num_actions, seed, names, device, compiles=compiles)
+    context = Context(
+        settings, sequence.num_actions, seed, names, device=device, compiles=compiles, emulator_threads=emulator_threads
+    )
     return ShortTerm(context, sequence.tasks[0])
 
 
@@ -43,7 +45,7 @@ def scores_of(trainer: Trainer, frames: int) -> list[tuple[int, float]]:
     actor, replay = trainer.actor, trainer.replay
     assert actor is not None
     assert replay is not None
-    replay.break_off()
+    replay.truncate()
     actor.begin(trainer.context.derive_seed("games", 0))
     ended: list[tuple[int, float]] = []
     take = actor.take_scores
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=2_000_000, help="agent steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--emulator-threads", type=int, help="threads that step the environments")
     parser.add_argument("--newest-weights", action="store_true", help="choose actions by weights that are up to date")
     parser.add_argument("--json", type=Path, help="a file for [agent steps, score] of every game")
     words = parser.parse_args()
@@ -90,7 +93,7 @@ def main() -> None:
     if words.newest_weights:
         Trainer._acting_weights = lambda self: self.weights
     with flush_denormals():
-        found = learner(words.task, words.seed, device)
+        found = learner(words.task, words.seed, device, words.emulator_threads)
         ended = scores_of(found.trainer, words.frames)
         found.close()
     if words.json:

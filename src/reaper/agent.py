@@ -22,7 +22,8 @@ from reaper.storage.files import MANIFEST, Folder
 from reaper.storage.memory import INHERITED, KIND, PortableMemory, read_memory
 from reaper.storage.pack_file import Pack
 from reaper.storage.store import Artefact, Store
-from reaper.tasks.sequence import find_task, match_task, open_show
+from reaper.tasks.observation import to_picture
+from reaper.tasks.sequence import find_task, match_task, open_human_view
 from reaper.tasks.task import VectorTask
 from reaper.zoo import locate
 
@@ -68,7 +69,7 @@ class Agent:
         found = find_task(match_task(self.tasks, task))
         with ExitStack() as opened:
             game = opened.enter_context(closing(self.context.open(found, 1)))
-            show = open_show(found, 1, self.context.num_actions) if for_people else None
+            show = open_human_view(found, self.context.env_options(1), self.context.num_actions) if for_people else None
             if show:
                 opened.enter_context(closing(show))
             yield from self._played(game, show, seed)
@@ -79,17 +80,17 @@ class Agent:
         )
         rng, first = self.context.cpu_rng("game", seed), self.context.derive_seed("game", game.name, seed)
         actor.begin(first)
-        seen = show.reset(first) if show else actor.stack[:, -1].cpu().numpy()
+        seen = show.reset(first) if show else actor.stack[:, -1:].cpu().numpy()
         score, ended = 0.0, False
         while not ended:
-            yield seen[0].copy(), score
+            yield to_picture(seen[0]).copy(), score
             actor.send(self.network, self.context.settings.evaluation.epsilon, rng)
             if show:
                 show.send(actor.acted)
             step = actor.receive()
-            seen = show.receive().frames if show else actor.stack[:, -1].cpu().numpy()
+            seen = show.receive().observations if show else actor.stack[:, -1:].cpu().numpy()
             score, ended = score + float(step.rewards[0]), bool(step.done[0])
-        yield seen[0].copy(), score
+        yield to_picture(seen[0]).copy(), score
 
 
 def load(

@@ -19,7 +19,7 @@ from reaper.randomness import RNG, derive_seed, new_rng
 from reaper.storage.checkpoints import Checkpointer
 from reaper.tasks.observation import ObservationSpec, state_spec
 from reaper.tasks.sequence import open_task
-from reaper.tasks.task import Task, VectorTask
+from reaper.tasks.task import EnvOptions, Task, VectorTask
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Context:
     )  # saves what the stage would lose if it were killed
     compiles: bool = False  # whether what is done over and over becomes machine code first
     concurrent_eval: bool = False  # whether tests are played beside training, in a process of their own
+
+    emulator_threads: int | None = None  # None: chosen from the cores
 
     @cached_property
     def observation(self) -> ObservationSpec:
@@ -90,8 +92,11 @@ class Context:
         initialise_adversarial(discriminator, rng)
         return generator.to(self.device), discriminator.to(self.device)
 
-    def open(self, task: Task, games: int) -> VectorTask:
-        return open_task(task, games, self.settings.observation.frame_size, self.num_actions)
+    def open(self, task: Task, num_envs: int) -> VectorTask:
+        return open_task(task, self.env_options(num_envs), self.num_actions)
+
+    def env_options(self, num_envs: int) -> EnvOptions:
+        return EnvOptions(num_envs, self.observation.frame, self.emulator_threads)
 
 
 def state_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -19,7 +19,7 @@ from reaper.tasks.task import Task
 ATARI_STATE = state_spec(PAPER.observation)
 
 GB = 10**9
-ATARI = Sequence("atari-3", tuple(Task(name, name, 18, lambda games, size: None) for name in ATARI_3))  # pyright: ignore
+ATARI = Sequence("atari-3", tuple(Task(name, name, 18, lambda options: None) for name in ATARI_3))  # pyright: ignore
 
 
 def test_the_dqn_has_the_papers_parameters():

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reaper.tasks.atari import THREADS
 from reaper.tasks.task import VectorTask
 
 WARM_UP = 8  # steps before the clock starts
@@ -46,20 +45,18 @@ class Yardstick:
         return (self.followed - WARM_UP) * self.num_envs.num_envs / self.seconds
 
 
-def rates_by_threads(open_games: Callable[[], VectorTask], log: list[np.ndarray]) -> dict[int, float]:
+def rates_by_threads(open_games: Callable[[int], VectorTask], log: list[np.ndarray]) -> dict[int, float]:
     """Bare frames a second by the number of emulator threads, from half the cores to twice as many; a few steps of each
     in turn."""
     cores, yardsticks = len(os.sched_getaffinity(0)), {}
     try:
         for threads in (cores // 2, cores - 1, cores, 2 * cores):
-            os.environ[THREADS] = str(threads)
-            yardsticks[threads] = Yardstick(open_games())
+            yardsticks[threads] = Yardstick(open_games(threads))
             yardsticks[threads].begin(0)
         for end in range(WARM_UP + IN_TURN, len(log) + IN_TURN, IN_TURN):
             for yardstick in yardsticks.values():
                 yardstick.follow(log[:end])
         return {threads: yardstick.rate for threads, yardstick in yardsticks.items()}
     finally:
-        os.environ.pop(THREADS, None)
         for yardstick in yardsticks.values():
             yardstick.num_envs.close()

@@ -34,7 +34,7 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.study.conditions import CONDITIONS, KNOWLEDGE
 from reaper.system import processor_name
-from reaper.tasks.atari import THREADS, emulator_threads
+from reaper.tasks.atari import automatic_threads
 from reaper.tasks.task import Task, VectorTask
 from reaper.version import VERSION
 
@@ -213,22 +213,25 @@ class Bench:
     def _count_threads(self, trainer: Trainer) -> None:
         """Which number of emulator threads is best for bare emulation; training is compared with that."""
         cores = len(os.sched_getaffinity(0))
-        if not self.tasks[0].name.startswith("ALE/") or THREADS in os.environ or cores < 4:
+        if not self.tasks[0].name.startswith("ALE/") or self.context.emulator_threads or cores < 4:
             return
         actor = trainer.actor
         assert actor is not None
         actor.task = self._games(self.tasks[0])
         self._trained(trainer, 0)
         self.threads = rates_by_threads(
-            lambda: self.context.open(self.tasks[0], self.settings.training.num_envs), actor.log
+            lambda threads: self._with_threads(threads).open(self.tasks[0], self.settings.training.num_envs), actor.log
         )
         best = max(self.threads, key=lambda threads: self.threads[threads])
         rates = ", ".join(f"{threads}: {rate:,.0f}" for threads, rate in self.threads.items())
         self.say(f"bare emulation by number of threads: {rates}")
-        if self.threads[best] > 1.05 * self.threads[emulator_threads()]:  # less is noise
-            self.say(f"measured with {THREADS}={best}; set it for a run, too")
-            os.environ[THREADS] = str(best)
+        if self.threads[best] > 1.05 * self.threads[automatic_threads()]:  # less is noise
+            self.say(f"measured with --emulator-threads {best}; set it for a run, too")
+            self.context = self._with_threads(best)
             self.opened.pop((self.tasks[0].name, 0)).close()
+
+    def _with_threads(self, threads: int) -> Context:
+        return replace(self.context, emulator_threads=threads)
 
     def _generator(self, short: ShortTerm) -> None:
         settings, context = self.context.settings.generator, self.context

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from reaper.tasks.observation import ObservationSpec
+
 SEEN, OUTCOME = 0, 1
 
 
@@ -13,16 +15,17 @@ class Inbox:
     On their way to a GPU they pass through pinned memory, so that nobody waits for a copy; a player waits for the GPU
     before they are overwritten."""
 
-    def __init__(self, games: int, size: int, device: torch.device) -> None:
+    def __init__(self, games: int, frame: ObservationSpec, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        seen = torch.zeros(games * (size * size + 1), dtype=torch.uint8, pin_memory=pinned)
+        seen = torch.zeros(games * (frame.num_bytes + 1), dtype=torch.uint8, pin_memory=pinned)
         outcome = torch.zeros((4, games), pin_memory=pinned)  # as one array: every copy costs a call
         self.host = (seen, outcome)
         self.there = (seen.to(device), outcome.to(device))  # the same tensors where the device is the CPU
-        shape, end = (games, size, size), games * size * size
-        self._frames, self._resets = seen.numpy()[:end].reshape(shape), seen.numpy()[end:]
+        shape, end = (games, *frame.shape), games * frame.num_bytes
+        self._frames, self._resets = seen.numpy()[:end].view(frame.dtype).reshape(shape), seen.numpy()[end:]
         self._outcome = outcome.numpy()
-        self.frames, self.resets = self.there[SEEN][:end].view(shape), self.there[SEEN][end:]
+        self.frames = self.there[SEEN][:end].view(frame.torch_dtype).view(shape)
+        self.resets = self.there[SEEN][end:]
         self.outcome = self.there[OUTCOME]
 
     def put_seen(self, frames: np.ndarray, autoreset: np.ndarray) -> None:

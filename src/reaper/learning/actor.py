@@ -14,6 +14,7 @@ from reaper.compute.host_buffers import OUTCOME, SEEN, Inbox
 from reaper.compute.stream_gate import Gate, new_gate
 from reaper.config.settings import TrainingSettings
 from reaper.errors import UserError
+from reaper.memory.replay import Transition
 from reaper.tasks.task import Step, VectorTask
 
 Ask = Callable[[torch.nn.Module, torch.Tensor], torch.Tensor]  # how a network is asked for its values of states
@@ -47,22 +48,11 @@ def best_actions(ask: Ask, network: torch.nn.Module, states: torch.Tensor) -> to
 
 def push_frames(stack: torch.Tensor, ages: torch.Tensor, newest: torch.Tensor, resets: torch.Tensor) -> None:
     """Puts the newest frames on the stacks, in place; a game that begins has its first frame in every place."""
-    begins = resets != 0
-    rolled = torch.cat([stack[:, 1:], newest[:, None]], dim=1)
-    stack.copy_(torch.where(begins[:, None, None, None], newest[:, None].expand_as(rolled), rolled))
+    begins, channels = resets != 0, newest.shape[1]
+    rolled = torch.cat([stack[:, channels:], newest], dim=1)
+    filled = newest[:, None].expand(-1, stack.shape[1] // channels, *newest.shape[1:]).reshape(stack.shape)
+    stack.copy_(torch.where(begins.view(-1, *[1] * (stack.ndim - 1)), filled, rolled))
     ages.copy_(torch.where(begins, 0, ages + 1))
-
-
-class Transition(NamedTuple):
-    """One step of all games, as the replay takes it."""
-
-    frames: torch.Tensor  # (games, size, size) uint8: the newest frame when the action was chosen
-    ages: torch.Tensor  # (games,) frames since each game's start
-    actions: torch.Tensor
-    rewards: torch.Tensor  # clipped to [-1, 1]
-    terminals: torch.Tensor  # a lost life ends the return too
-    truncated: torch.Tensor
-    keep: torch.Tensor  # false where the step was only a reset
 
 
 class Actor:
@@ -89,16 +79,16 @@ class Actor:
         self.ask, self.push_frames = faster(answer), faster(push_frames)  # they may be compiled
         self.scores: list[float] = []
         self.running = np.zeros(task.num_envs)
-        size = task.frame_size
-        self.stack = torch.zeros((task.num_envs, history, size, size), dtype=torch.uint8, device=device)
+        frame, state = task.observation, task.observation.stacked(history)
+        self.stack = torch.zeros((task.num_envs, *state.shape), dtype=state.torch_dtype, device=device)
         self.ages = torch.zeros(task.num_envs, dtype=torch.int64, device=device)
-        self.inbox = Inbox(task.num_envs, size, self.device)
+        self.inbox = Inbox(task.num_envs, frame, self.device)
         self.acted = np.zeros(task.num_envs, dtype=np.int64)
         self.drawn: Drawn | None = None  # for the next step
         self.unsettled: tuple[np.ndarray, Step] | None = None  # the actions of the last step, and what they brought
         self.uncounted: Step | None = None
         # What the replay files with it: the newest frames when the actions were chosen, and their ages.
-        self.frames_before = torch.zeros((task.num_envs, size, size), dtype=torch.uint8, device=device)
+        self.frames_before = torch.zeros((task.num_envs, *frame.shape), dtype=frame.torch_dtype, device=device)
         self.ages_before = torch.zeros_like(self.ages)
         self.records = self.device.type == "cuda"
         self._look: Callable[[], None] | None = None  # recorded: the newest frames taken in, and the best actions found
@@ -128,7 +118,8 @@ class Actor:
         """Starts every game anew, with its first frame in place of the frames before it."""
         self._wait()
         self.seed, self.log, self._looked = seed, [], False
-        self.stack.copy_(torch.from_numpy(self.task.reset(seed))[:, None].expand_as(self.stack))
+        first = torch.from_numpy(self.task.reset(seed))
+        self.stack.copy_(first.repeat(1, self.history, *[1] * (first.ndim - 2)))
         self.ages.zero_()
         self.running[:] = 0
         self._follow()
@@ -181,7 +172,7 @@ class Actor:
         before the frames are there if possible. The weights that it is made by may change again only after the next
         `send`."""
         self._looked = self._look is not None
-        if self._looked and self._gate and self.stream and self.task.leaves_gpu_alone:
+        if self._looked and self._gate and self.stream and not self.task.may_use_gpu:
             with self._gate.closed(self.stream):
                 self._take_in()
                 step = self._arrived()
@@ -192,7 +183,7 @@ class Actor:
 
     def _arrived(self) -> Step:
         step = self.task.receive()
-        self.inbox.put_seen(step.frames, step.autoreset)
+        self.inbox.put_seen(step.observations, step.autoreset)
         self.unsettled = (self.acted, step)
         return step
 
@@ -210,7 +201,7 @@ class Actor:
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
         self.inbox.hand_over(SEEN)
-        self.frames_before.copy_(self.stack[:, -1])
+        self.frames_before.copy_(self.stack[:, -self.frames_before.shape[1] :])
         self.ages_before.copy_(self.ages)
         self.push_frames(self.stack, self.ages, self.inbox.frames, self.inbox.resets)
 
@@ -226,7 +217,7 @@ class Actor:
             return
         (actions, step), self.unsettled = self.unsettled, None
         self._wait()  # for the last look, which came after the outcome before this one had left
-        terminals = (step.done & ~step.truncated) | step.lost_life
+        terminals = step.terminated | step.lost_life
         self.inbox.put_outcome(actions, step.rewards, terminals, step.truncated)
         self.uncounted = step
 
@@ -244,13 +235,13 @@ class Actor:
         self.inbox.hand_over(OUTCOME)
         actions, rewards, terminals, truncated = self.inbox.outcome
         return Transition(
-            self.frames_before,
-            self.ages_before,
-            actions.long(),
-            rewards.clamp(-1.0, 1.0),
-            terminals != 0,
-            truncated != 0,
-            self.inbox.resets == 0,
+            frames=self.frames_before,
+            ages=self.ages_before,
+            actions=actions.long(),
+            rewards=rewards.clamp(-1.0, 1.0),
+            terminals=terminals != 0,
+            truncated=truncated != 0,
+            is_transition=self.inbox.resets == 0,
         )
 
     def rest(self) -> None:

@@ -72,8 +72,8 @@ class QLearning:
 
 
 def new_replay(context: Context) -> Replay:
-    training, frames = context.settings.training, context.settings.observation
-    return Replay(training.replay_capacity, training.num_envs, frames.frame_size, frames.frame_stack, context.device)
+    training = context.settings.training
+    return Replay(training.replay_capacity, training.num_envs, context.observation, context.device)
 
 
 def new_actor(context: Context, games: VectorTask) -> Actor:
@@ -143,7 +143,7 @@ class Gathering:
             self.actor.send(self.network, exploration(self.frame, training), self.rng)
             self.actor.receive()
             self.actor.settle()
-            self.replay.add(*self.actor.moment())
+            self.replay.add(self.actor.moment())
             scores = self.actor.take_scores()
             context.progress.advance(training.num_envs, sum(scores) / len(scores) if scores else None)
             self.frame += training.num_envs

@@ -124,7 +124,7 @@ class Trainer:
         """From one seam to the next. The games are started anew at a seam, in interrupted and uninterrupted runs
         alike, so that no game has to be brought back from further than that."""
         if self.actor and self.replay and self.agent_steps == self.seam:
-            self.replay.break_off()
+            self.replay.truncate()
             self.actor.begin(self.context.derive_seed("games", self.agent_steps))
         while self.agent_steps < seam_end:
             self.step()
@@ -224,7 +224,7 @@ class Trainer:
         """Puts the settled step into the replay."""
 
         def work() -> None:
-            replay.add(*actor.moment())
+            replay.add(actor.moment())
 
         if self.records and "file" not in self.recordings:
             self.recordings["file"] = capture_graph(work)

@@ -1,1 +1,1 @@
-"""What is remembered: for a moment (replay), for one stage (items), from task to task (long-term memory)."""
+"""What is remembered: within a stage (replay, items) and from task to task (long-term memory)."""

@@ -1,14 +1,14 @@
-"""Experience replay: single frames in one ring a game, states rebuilt when they are sampled.
+"""Experience replay: one ring of single observations per environment; states are stacked when they are sampled.
 
     slot      ...  t-1        t          t+1  ...
-    frame          f(t-1)     f(t)       f(t+1)          the newest frame of the state in which the action was taken
-    age            .          .          .               frames since the game began, up to frame_stack - 1
-    action, reward, terminal                             what was done there and what came of it
+    frame          f(t-1)     f(t)       f(t+1)          the newest observation when the action was chosen
+    age            .          .          .               agent steps since the episode began, up to frame_stack - 1
+    action, reward, terminal                             what was done there, and its outcome
 
-A state stacks f(t-frame_stack+1) .. f(t); where the game began later than that, its first frame stands in for the frames
-before it. The next state of slot t is the state of slot t+1; after a terminal it is another game's, and unused. Where
-a game was cut off without a terminal (a time limit, a seam of the run) the next state never came: a draw of that slot
-becomes a draw of the one before it.
+A state stacks f(t-frame_stack+1) .. f(t); where the episode began later than that, its first observation takes the
+place of those before it. The next state of slot t is the state of slot t+1; after a terminal that belongs to another
+episode and is not used. Where an episode was truncated (by a time limit, or because all environments were reset), its
+next state was never stored: a sample of that slot becomes a sample of the slot before it.
 """
 
 from __future__ import annotations
@@ -17,29 +17,47 @@ from typing import Any, NamedTuple
 
 import torch
 
+from reaper.tasks.observation import ObservationSpec
 
-class Transitions(NamedTuple):
-    states: torch.Tensor  # (N, frame_stack, size, size) uint8
+
+class Transition(NamedTuple):
+    """One step of all environments, one row each, as the replay stores it."""
+
+    frames: torch.Tensor  # (num_envs, *observation.frame.shape): the newest observation when the action was chosen
+    ages: torch.Tensor  # (num_envs,) int64: agent steps since the episode began
+    actions: torch.Tensor  # (num_envs,) int64
+    rewards: torch.Tensor  # (num_envs,) float32, clipped to [-1, 1]
+    terminals: torch.Tensor  # (num_envs,) bool: nothing after this step counts; a lost life is terminal, too
+    truncated: torch.Tensor  # (num_envs,) bool: the episode ended without a terminal state
+    is_transition: torch.Tensor  # (num_envs,) bool: false where the environment was reset (autoreset)
+
+
+class TransitionBatch(NamedTuple):
+    """A sample of transitions, with their whole states."""
+
+    states: torch.Tensor  # (N, *observation.shape)
     actions: torch.Tensor  # (N,) int64
     rewards: torch.Tensor  # (N,) float32
     terminals: torch.Tensor  # (N,) bool
-    next_states: torch.Tensor  # (N, frame_stack, size, size) uint8
+    next_states: torch.Tensor  # (N, *observation.shape)
 
 
 class Replay:
-    """A ring of frames for each of many environments stepped at once, on the learner's device.
+    """A ring of observations for each of many environments, on the learner's device.
 
-    Nothing here depends on a tensor's value or changes a shape, so that sampling can be captured in a CUDA graph.
+    `add` and `sample` read no tensor's value and change no shape, so that they can be captured in a CUDA graph.
     """
 
     def __init__(
-        self, frames: int, num_envs: int, frame_size: int, frame_stack: int, device: torch.device | str
+        self, capacity: int, num_envs: int, observation: ObservationSpec, device: torch.device | str = "cpu"
     ) -> None:
-        self.slots = frames // num_envs
-        self.num_envs, self.frame_stack, self.frame_size = num_envs, frame_stack, frame_size
+        """`capacity` counts transitions of all environments; `observation` is that of a state."""
+        self.slots = capacity // num_envs
+        self.num_envs, self.observation, self.frame_stack = num_envs, observation, observation.frame_stack
         self.device = torch.device(device)
         total = self.slots * num_envs
-        self.frames = torch.zeros(total, frame_size * frame_size, dtype=torch.uint8, device=device)
+        frame = observation.frame
+        self.frames = torch.zeros(total, frame.size, dtype=frame.torch_dtype, device=device)
         self.ages = torch.zeros(total, dtype=torch.int64, device=device)
         self.actions = torch.zeros(total, dtype=torch.int64, device=device)
         self.rewards = torch.zeros(total, device=device)
@@ -48,28 +66,19 @@ class Replay:
         self.cursor = torch.zeros(num_envs, dtype=torch.int64, device=device)
         self.size = torch.zeros(num_envs, dtype=torch.int64, device=device)
         self._rows = torch.arange(num_envs, device=device) * self.slots
-        self._back = torch.arange(frame_stack - 1, -1, -1, device=device)
+        self._steps_back = torch.arange(self.frame_stack - 1, -1, -1, device=device)
 
-    def add(
-        self,
-        frames: torch.Tensor,
-        ages: torch.Tensor,
-        actions: torch.Tensor,
-        rewards: torch.Tensor,
-        terminals: torch.Tensor,
-        truncated: torch.Tensor,
-        keep: torch.Tensor,
-    ) -> None:
-        """One transition a game; where `keep` is false the step was only a reset, and its slot is written again."""
+    def add(self, transition: Transition) -> None:
+        """Stores one step. Where it was no transition, the cursor stays, and the next step overwrites its slot."""
         at = self._rows + self.cursor
-        self.frames[at] = frames.reshape(self.num_envs, -1)
-        self.ages[at] = ages.clamp(max=max(self.frame_stack - 1, 1))  # at least zero and not zero are told apart
-        self.actions[at] = actions
-        self.rewards[at] = rewards
-        self.terminals[at] = terminals
-        self._cut(at, truncated & ~terminals)
-        self.cursor.add_(keep).remainder_(self.slots)
-        self.size.add_(keep).clamp_(max=self.slots)
+        self.frames[at] = transition.frames.reshape(self.num_envs, -1)
+        self.ages[at] = transition.ages.clamp(max=max(self.frame_stack - 1, 1))  # zero stays distinguishable from one
+        self.actions[at] = transition.actions
+        self.rewards[at] = transition.rewards
+        self.terminals[at] = transition.terminals
+        self._mark_truncated(at, transition.truncated & ~transition.terminals)
+        self.cursor.add_(transition.is_transition).remainder_(self.slots)
+        self.size.add_(transition.is_transition).clamp_(max=self.slots)
 
     def state(self) -> dict[str, Any]:
         names = ("frames", "ages", "actions", "rewards", "terminals", "truncated", "cursor", "size")
@@ -79,62 +88,63 @@ class Replay:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
-    def break_off(self) -> None:
-        """Marks each game's newest transition as cut off: the environments are about to be started anew."""
+    def truncate(self) -> None:
+        """Marks the newest transition of each environment as truncated: all environments are about to be reset."""
         at = self._rows + (self.cursor - 1) % self.slots
-        self._cut(at, (self.size > 0) & ~self.terminals[at])
+        self._mark_truncated(at, (self.size > 0) & ~self.terminals[at])
 
-    def _cut(self, at: torch.Tensor, cut: torch.Tensor) -> None:
-        first = self.ages[at] == 0  # no earlier slot of the same game to draw instead: it has to end here
-        self.truncated[at] = cut & ~first
-        self.terminals[at] |= cut & first
+    def _mark_truncated(self, at: torch.Tensor, truncated: torch.Tensor) -> None:
+        first = self.ages[at] == 0  # no earlier slot of the same episode to sample instead: it has to be terminal
+        self.truncated[at] = truncated & ~first
+        self.terminals[at] |= truncated & first
 
-    def drawable(self) -> torch.Tensor:
-        """How many slots of each game can be drawn: all but the newest, whose next frame is still to come, and, once
-        the ring is full, the oldest: the very oldest may be half written, the frames before the next ones are gone, and
-        a slot that is cut off needs the one before it."""
+    def sampleable(self) -> torch.Tensor:
+        """How many slots of each environment can be sampled: all but the newest, whose next observation is still to
+        come, and, once the ring is full, the oldest: the very oldest may be half overwritten, the next ones have lost
+        the frames before them, and a truncated slot needs the one before it."""
         return self.size - 1 - (self.size == self.slots) * (self.frame_stack + 1)
 
     def ready(self) -> bool:
-        """Whether every game has something to draw."""
-        return bool((self.drawable() > 0).all())
+        """Whether every environment has something to sample."""
+        return bool((self.sampleable() > 0).all())
 
-    def draw(self, count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Games and slots, drawn uniformly."""
+    def sample_slots(self, count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Environments and slots, sampled uniformly."""
         envs = torch.randint(self.num_envs, (count,), generator=rng, device=self.device)
         uniform = torch.rand(count, generator=rng, device=self.device, dtype=torch.float64)
-        behind = 2 + (uniform * self.drawable()[envs]).long()  # 1 is the newest slot
+        behind = 2 + (uniform * self.sampleable()[envs]).long()  # 1 is the newest slot
         slots = (self.cursor[envs] - behind) % self.slots
         return envs, (slots - self.truncated[envs * self.slots + slots].long()) % self.slots
 
     def states_at(self, envs: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
         rows = envs * self.slots
-        back = torch.minimum(self._back, self.ages[rows + slots, None])  # (N, frame_stack): never across a game's start
+        # (N, frame_stack): never back beyond the start of the episode
+        back = torch.minimum(self._steps_back, self.ages[rows + slots, None])
         at = rows[:, None] + (slots[:, None] - back) % self.slots
         frames = self.frames.index_select(0, at.reshape(-1))
-        return frames.view(len(envs), self.frame_stack, self.frame_size, self.frame_size)
+        return frames.view(len(envs), *self.observation.shape)
 
-    def sample(self, count: int, rng: torch.Generator) -> Transitions:
-        envs, slots = self.draw(count, rng)
+    def sample(self, count: int, rng: torch.Generator) -> TransitionBatch:
+        envs, slots = self.sample_slots(count, rng)
         at = envs * self.slots + slots
-        return Transitions(
-            self.states_at(envs, slots),
-            self.actions[at],
-            self.rewards[at],
-            self.terminals[at],
-            self.states_at(envs, (slots + 1) % self.slots),
+        return TransitionBatch(
+            states=self.states_at(envs, slots),
+            actions=self.actions[at],
+            rewards=self.rewards[at],
+            terminals=self.terminals[at],
+            next_states=self.states_at(envs, (slots + 1) % self.slots),
         )
 
     def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
-        return self.states_at(*self.draw(count, rng))
+        return self.states_at(*self.sample_slots(count, rng))
 
     def distinct_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
-        """At most `count` different states, in random order: what a rehearsal store takes."""
+        """At most `count` different states in random order, for a rehearsal store."""
         slots = torch.arange(self.slots, device=self.device).expand(self.num_envs, -1)
         behind = (self.cursor[:, None] - slots) % self.slots
         behind = torch.where(behind == 0, self.slots, behind)
-        drawable = (behind >= 2) & (behind < 2 + self.drawable()[:, None])
-        at = drawable.flatten().nonzero().squeeze(1)
+        sampleable = (behind >= 2) & (behind < 2 + self.sampleable()[:, None])
+        at = sampleable.flatten().nonzero().squeeze(1)
         chosen = at[torch.randperm(len(at), generator=rng, device=self.device)[:count]]
-        parts = [self.states_at(part // self.slots, part % self.slots) for part in chosen.split(1000)]
-        return torch.cat(parts)
+        chunks = [self.states_at(chunk // self.slots, chunk % self.slots) for chunk in chosen.split(1000)]
+        return torch.cat(chunks)

@@ -59,11 +59,7 @@ def find_settings(
         raise unknown("scale", name, scales.PRESETS)
     settings = scales.with_overrides(scales.at_fraction(scales.PRESETS[name], fraction), overrides)
     scales.check(settings)
-    for task in sequence.tasks:
-        if task.frame_size not in (None, settings.observation.frame_size):
-            raise UserError(
-                f"{task.name} has frames of {task.frame_size} pixels; scale {name!r} asks for {settings.observation.frame_size}"
-            )
+    sequence.observation(settings.observation)  # refuses tasks that cannot be observed so
     return name, settings
 
 

@@ -1,1 +1,1 @@
-"""Tasks: the games an agent learns, behind one contract (task.py)."""
+"""Tasks: environments to learn, behind one contract (task.py), with one observation spec (observation.py)."""

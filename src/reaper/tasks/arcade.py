@@ -1,10 +1,8 @@
-"""Six small games of our own: continual learning to be seen in minutes on a laptop, with no emulator and no ROM.
+"""Six small games: continual learning in minutes on a laptop, without an emulator or ROMs.
 
-All share one frame size and one meaning of the six actions, and differ in look and rules. Everything sits on an 8x8
-lattice and moves by whole cells: a small generator loses sprites that move by single pixels. Two frames tell all that
-matters of a game but its time limit: headings show in the motion, dodge's lives in the player's shade.
-
-Every chance is drawn for all games at each frame, used or not, so that no game's luck depends on another's actions.
+They share one observation and one meaning of the six actions, and differ in look and rules. Everything lies on an 8x8
+lattice and moves by whole cells, because a small generator loses sprites that move by single pixels. Two stacked frames
+show the whole state except for the time limit: headings show in the motion, dodge's lives in the player's shade.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ from reaper.tasks.board import (
     COLUMN_CHANGE,
     COLUMNS,
     FIRE,
-    FRAME_SIZE,
-    NOTHING,
+    NOOP,
     RIGHT,
     ROW_CHANGE,
     ROWS,
@@ -35,17 +32,17 @@ class Catch(ArcadeTask):
     paddle_width = 2
     paddle_row = 6  # two cells tall: without padding, the Q-network's strides do not reach the last row of a frame
 
-    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(num_envs, frame_size)
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
         self.paddle, self.ball_row, self.ball_column = self.counters(3)
 
     def begin(self, mask: np.ndarray) -> None:
-        self.paddle[mask] = self.chance(CELLS - self.paddle_width + 1)[mask]
+        self.paddle[mask] = self.random_int(CELLS - self.paddle_width + 1)[mask]
         self._drop_ball(mask)
 
     def _drop_ball(self, mask: np.ndarray) -> None:
         self.ball_row[mask] = 0
-        self.ball_column[mask] = self.chance(CELLS)[mask]
+        self.ball_column[mask] = self.random_int(CELLS)[mask]
 
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.paddle[:] = (self.paddle + COLUMN_CHANGE[actions]).clip(0, CELLS - self.paddle_width)
@@ -69,19 +66,19 @@ class Dodge(ArcadeTask):
     lives = 3
     gap_width = 3
     player_row = 6  # the player is two cells tall
-    shades = np.array([75, 50, 25, 0])  # by lives left: the player pales with every hit
+    shades = np.array([75, 50, 25, 0])  # by lives left: every hit makes the player paler
 
-    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(num_envs, frame_size)
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
         self.player, self.wall_row, self.gap = self.counters(3)
 
     def begin(self, mask: np.ndarray) -> None:
-        self.player[mask] = self.chance(CELLS)[mask]
+        self.player[mask] = self.random_int(CELLS)[mask]
         self._raise_wall(mask)
 
     def _raise_wall(self, mask: np.ndarray) -> None:
         self.wall_row[mask] = 0
-        self.gap[mask] = self.chance(CELLS - self.gap_width + 1)[mask]
+        self.gap[mask] = self.random_int(CELLS - self.gap_width + 1)[mask]
 
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.player[:] = (self.player + COLUMN_CHANGE[actions]).clip(0, CELLS - 1)
@@ -104,21 +101,21 @@ class Shooter(ArcadeTask):
     background = background(30 + 8 * (ROWS + COLUMNS))
     target_width = 2
     bullet_speed = 2
-    muzzle = 6  # a bullet is seen at rows 4 and 2, and strikes or misses at row 0
+    muzzle = 6  # a bullet shows at rows 4 and 2, and hits or misses at row 0
 
-    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(num_envs, frame_size)
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
         self.ship, self.target, self.heading, self.bullet_row, self.bullet_column = self.counters(5)
         self.flying = np.zeros(num_envs, dtype=bool)
 
     def begin(self, mask: np.ndarray) -> None:
-        self.ship[mask] = self.chance(CELLS)[mask]
+        self.ship[mask] = self.random_int(CELLS)[mask]
         self.flying[mask] = False
         self._send_target(mask)
 
     def _send_target(self, mask: np.ndarray) -> None:
         # A new target heads for the middle, so that its heading shows before it has moved.
-        distance, from_right = self.chance(3), self.chance(2)
+        distance, from_right = self.random_int(3), self.random_int(2)
         self.target[mask] = np.where(from_right, CELLS - self.target_width - distance, distance)[mask]
         self.heading[mask] = (1 - 2 * from_right)[mask]
 
@@ -154,16 +151,16 @@ class Pong(ArcadeTask):
     background = background(np.where(far_wall > COLUMNS, 225, 160))
     paddle_height = 3
 
-    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(num_envs, frame_size)
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
         self.paddle, self.ball_row, self.ball_column, self.fall, self.heading = self.counters(5)
 
     def begin(self, mask: np.ndarray) -> None:
-        self.paddle[mask] = self.chance(CELLS - self.paddle_height + 1)[mask]
-        self.ball_row[mask] = self.chance(CELLS)[mask]
+        self.paddle[mask] = self.random_int(CELLS - self.paddle_height + 1)[mask]
+        self.ball_row[mask] = self.random_int(CELLS)[mask]
         self.ball_column[mask] = self.far_wall - 1
         self.heading[mask] = -1
-        self.fall[mask] = (self.chance(3) - 1)[mask]
+        self.fall[mask] = (self.random_int(3) - 1)[mask]
 
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.paddle[:] = (self.paddle + ROW_CHANGE[actions]).clip(0, CELLS - self.paddle_height)
@@ -172,10 +169,10 @@ class Pong(ArcadeTask):
         self.ball_column += self.heading
         self.heading[self.ball_column == self.far_wall - 1] = -1
 
-        # The ball comes back from a miss as well, so that play goes on at once.
+        # The ball bounces after a miss as well, so that play continues at once.
         at_paddle = self.ball_column == 0
         self.heading[at_paddle] = 1
-        self.fall[at_paddle] = (self.chance(3) - 1)[at_paddle]
+        self.fall[at_paddle] = (self.random_int(3) - 1)[at_paddle]
         from_paddle = self.ball_row - self.paddle
         returned = (from_paddle >= 0) & (from_paddle < self.paddle_height)
         return np.where(returned, 1, -1) * at_paddle, np.zeros(self.num_envs, dtype=bool)
@@ -193,18 +190,18 @@ class Frog(ArcadeTask):
     background = background(np.where((far_lane == ROWS) | (near_lane == ROWS), 115, 200))
     car_width = 3
 
-    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(num_envs, frame_size)
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
         self.row, self.column, self.near_car, self.far_car = self.counters(4)
 
     def begin(self, mask: np.ndarray) -> None:
-        self.near_car[mask] = self.chance(CELLS)[mask]
-        self.far_car[mask] = self.chance(CELLS)[mask]
+        self.near_car[mask] = self.random_int(CELLS)[mask]
+        self.far_car[mask] = self.random_int(CELLS)[mask]
         self._set_out(mask)
 
     def _set_out(self, mask: np.ndarray) -> None:
         self.row[mask] = self.start_row
-        self.column[mask] = self.chance(CELLS)[mask]
+        self.column[mask] = self.random_int(CELLS)[mask]
 
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.row[:] = (self.row + ROW_CHANGE[actions]).clip(self.goal_row, self.start_row)
@@ -232,28 +229,28 @@ class Chase(ArcadeTask):
     background = background(np.where((ROWS // 2 + COLUMNS // 2) % 2, 80, 135))
     size = 2  # cells, of player and target alike
 
-    def __init__(self, num_envs: int, frame_size: int = FRAME_SIZE) -> None:
-        super().__init__(num_envs, frame_size)
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
         self.row, self.column, self.target_row, self.target_column = self.counters(4)
 
     def begin(self, mask: np.ndarray) -> None:
-        self.row[mask] = self.chance(CELLS - self.size + 1)[mask]
-        self.column[mask] = self.chance(CELLS - self.size + 1)[mask]
+        self.row[mask] = self.random_int(CELLS - self.size + 1)[mask]
+        self.column[mask] = self.random_int(CELLS - self.size + 1)[mask]
         self._place_target(mask)
 
     def _place_target(self, mask: np.ndarray) -> None:
         # At least its size away both ways, counted around the edges: never within reach of a single move.
         places = CELLS - self.size + 1
         far_choices = places - 2 * self.size + 1
-        self.target_row[mask] = ((self.row + self.size + self.chance(far_choices)) % places)[mask]
-        self.target_column[mask] = ((self.column + self.size + self.chance(far_choices)) % places)[mask]
+        self.target_row[mask] = ((self.row + self.size + self.random_int(far_choices)) % places)[mask]
+        self.target_column[mask] = ((self.column + self.size + self.random_int(far_choices)) % places)[mask]
 
     def move(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.row[:] = (self.row + ROW_CHANGE[actions]).clip(0, CELLS - self.size)
         self.column[:] = (self.column + COLUMN_CHANGE[actions]).clip(0, CELLS - self.size)
-        # A target at rest would let a player who dithers beside it do so for ever.
-        stray = self.chance(16)
-        stray[stray > RIGHT] = NOTHING
+        # Without this, a policy that oscillates next to a resting target would do so for ever.
+        stray = self.random_int(16)
+        stray[stray > RIGHT] = NOOP
         self.target_row[:] = (self.target_row + ROW_CHANGE[stray]).clip(0, CELLS - self.size)
         self.target_column[:] = (self.target_column + COLUMN_CHANGE[stray]).clip(0, CELLS - self.size)
         down, right = self.row - self.target_row, self.column - self.target_column
@@ -266,7 +263,15 @@ class Chase(ArcadeTask):
         self.paint(frames, self.target_row, self.target_column, 255, height=self.size, width=self.size)
 
 
-ARCADE: dict[str, Task] = {
-    game.name: Task(game.name, game.title, game.num_actions, game, frame_size=FRAME_SIZE, about=game.about)
-    for game in (Catch, Dodge, Shooter, Pong, Frog, Chase)
-}
+def _task(game: type[ArcadeTask]) -> Task:
+    return Task(
+        name=game.name,
+        title=game.title,
+        num_actions=game.num_actions,
+        open=lambda options: game(options.num_envs),
+        observation=game.observation,
+        about=game.about,
+    )
+
+
+ARCADE: dict[str, Task] = {game.name: _task(game) for game in (Catch, Dodge, Shooter, Pong, Frog, Chase)}

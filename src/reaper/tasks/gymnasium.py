@@ -11,66 +11,71 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from reaper.errors import UserError, unknown
-from reaper.tasks.task import Step, Task, VectorTask
+from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
-def to_frames(images: np.ndarray, frame_size: int) -> np.ndarray:
-    """Grey, resized images: (N, height, width[, 1 or 3]) uint8 -> (N, size, size) uint8."""
+def to_grey(images: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Grey, resized images: (N, h, w[, 1 or 3]) uint8 -> (N, 1, height, width) uint8."""
     grey = images
     if images.ndim == 4:
         grey = images[..., 0] if images.shape[-1] == 1 else images.astype(np.float32) @ LUMA
-    if grey.shape[1:] == (frame_size, frame_size):
-        return np.ascontiguousarray(np.rint(grey).astype(np.uint8))
+    if grey.shape[1:] == (height, width):
+        return np.ascontiguousarray(np.rint(grey).astype(np.uint8))[:, None]
     pixels = torch.from_numpy(np.ascontiguousarray(grey, dtype=np.float32))[:, None]
-    shrinks = min(grey.shape[1:]) >= frame_size
+    shrinks = min(grey.shape[1:]) >= max(height, width)
     mode: dict[str, Any] = {"mode": "area"} if shrinks else {"mode": "nearest-exact"}
-    resized = torch.nn.functional.interpolate(pixels, size=(frame_size, frame_size), **mode)
-    return resized[:, 0].round().clamp(0, 255).to(torch.uint8).numpy()
+    resized = torch.nn.functional.interpolate(pixels, size=(height, width), **mode)
+    return resized.round().clamp(0, 255).to(torch.uint8).numpy()
 
 
 class GymnasiumTask(VectorTask):
     """Copies of a Gymnasium environment, stepped one after another."""
 
-    def __init__(self, name: str, num_envs: int, frame_size: int) -> None:
-        self.name, self.num_envs, self.frame_size = name, num_envs, frame_size
+    def __init__(self, name: str, options: EnvOptions) -> None:
+        self.name, self.num_envs, self.observation = name, options.num_envs, options.observation
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the passive checker repeats itself for every copy
-            self._games = SyncVectorEnv(
-                [lambda: gymnasium.make(name) for _ in range(num_envs)], autoreset_mode=AutoresetMode.NEXT_STEP
+            self._envs = SyncVectorEnv(
+                [lambda: gymnasium.make(name) for _ in range(self.num_envs)], autoreset_mode=AutoresetMode.NEXT_STEP
             )
-        self.num_actions = int(self._games.single_action_space.n)  # type: ignore[attr-defined]
-        self._first = int(getattr(self._games.single_action_space, "start", 0))
+        self.num_actions = int(self._envs.single_action_space.n)  # type: ignore[attr-defined]
+        self._first_action = int(getattr(self._envs.single_action_space, "start", 0))
 
     def reset(self, seed: int) -> np.ndarray:
-        images, info = self._games.reset(seed=seed % 2**30)
-        self._was_ended = np.zeros(self.num_envs, dtype=bool)
+        images, info = self._envs.reset(seed=seed % 2**30)
+        self._done = np.zeros(self.num_envs, dtype=bool)
         self._lives = self._read_lives(info)
-        return to_frames(images, self.frame_size)
+        return to_grey(images, *self.observation.shape[1:])
 
     def send(self, actions: np.ndarray) -> None:
-        self._sent = actions + self._first
+        self._actions = actions + self._first_action
 
     def receive(self) -> Step:
-        images, rewards, terminated, truncated, info = self._games.step(self._sent)
-        autoreset, ended = self._was_ended, terminated | truncated
-        lives = self._read_lives(info)
+        images, rewards, terminated, truncated, info = self._envs.step(self._actions)
+        autoreset, lives = self._done, self._read_lives(info)
         lost_life = (lives < self._lives) & ~autoreset
-        self._was_ended, self._lives = ended, lives
-        frames = to_frames(images, self.frame_size)
-        return Step(frames, rewards.astype(np.float32), ended, truncated & ~terminated, lost_life, autoreset)
+        self._done, self._lives = terminated | truncated, lives
+        return Step(
+            observations=to_grey(images, *self.observation.shape[1:]),
+            rewards=rewards.astype(np.float32),
+            terminated=terminated,
+            truncated=truncated & ~terminated,
+            lost_life=lost_life,
+            autoreset=autoreset,
+        )
 
     def _read_lives(self, info: dict[str, Any]) -> np.ndarray:
-        """Lives where the environment tells them (as Atari environments do), else zeros."""
+        """Lives where the environment reports them (as Atari environments do), else zeros."""
         return np.asarray(info.get("lives", np.zeros(self.num_envs)), dtype=np.int64).copy()
 
     def close(self) -> None:
-        self._games.close()
+        self._envs.close()
 
 
 def gymnasium_task(name: str) -> Task:
-    """A registered Gymnasium environment as a task; refuses what cannot be one, with the reason."""
+    """A registered Gymnasium environment as a task; an unsupported one is refused with the reason."""
     try:
         environment = gymnasium.make(name)
     except gymnasium.error.Error:
@@ -81,10 +86,18 @@ def gymnasium_task(name: str) -> Task:
     environment.close()
     if not isinstance(action, gymnasium.spaces.Discrete):
         raise UserError(f"{name} has {type(action).__name__} actions; a task needs discrete ones")
-    shape = observation.shape or ()
-    image = isinstance(observation, gymnasium.spaces.Box) and observation.dtype == np.uint8
-    if not image or len(shape) not in (2, 3) or (len(shape) == 3 and shape[-1] not in (1, 3)):
+    if not _is_image(observation):
         raise UserError(f"{name} observes {observation}; a task needs uint8 images (height, width[, 1 or 3])")
     return Task(
-        name, name, int(action.n), lambda num_envs, size: GymnasiumTask(name, num_envs, size), about="Gymnasium"
+        name=name,
+        title=name,
+        num_actions=int(action.n),
+        open=lambda options: GymnasiumTask(name, options),
+        about="Gymnasium",
     )
+
+
+def _is_image(space: gymnasium.Space) -> bool:
+    shape = space.shape or ()
+    is_uint8 = isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8
+    return is_uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[-1] in (1, 3)))

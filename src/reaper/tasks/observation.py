@@ -73,7 +73,9 @@ class ObservationSpec:
 
     def __str__(self) -> str:
         size = "x".join(map(str, self.frame.shape))
-        return f"{self.frame_stack} stacked {size} {self.dtype} {self.kind}{'s' if self.frame_stack > 1 else ''}"
+        if self.frame_stack == 1:
+            return f"{size} {self.dtype} {self.kind}s"
+        return f"stacks of {self.frame_stack} {size} {self.dtype} {self.kind}s"
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "shape": list(self.shape)}
@@ -84,6 +86,11 @@ class ObservationSpec:
             return cls(**{**values, "shape": tuple(values["shape"])})
         except (KeyError, TypeError) as error:
             raise UserError(f"this is no observation spec: {str(error)[:80]}") from None
+
+
+def to_picture(observation: np.ndarray) -> np.ndarray:
+    """One image observation as image writers take it: grey (height, width) or colour (height, width, 3)."""
+    return observation[0] if len(observation) == 1 else np.moveaxis(observation, 0, -1)
 
 
 def state_spec(settings: ObservationSettings) -> ObservationSpec:

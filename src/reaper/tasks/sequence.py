@@ -1,4 +1,4 @@
-"""Task sequences: which tasks, in which order, with which common frame and action set."""
+"""Task sequences: which tasks, in which order, with which shared observation and action set."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reaper.config.settings import ObservationSettings
 from reaper.errors import UserError, unknown
 from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
-from reaper.tasks.task import Step, Task, VectorTask
+from reaper.tasks.observation import ObservationSpec, state_spec
+from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 
 ARCADE_3 = ("catch", "dodge", "shooter")
 ARCADE_6 = (*ARCADE_3, "pong", "frog", "chase")
@@ -32,7 +34,7 @@ for _name, _task in ARCADE.items():
 
 
 def register_task(name: str, task: Task | Callable[[], Task]) -> None:
-    """Makes a task, or a function that builds it, known by name."""
+    """Registers a task, or a function that builds it, under a name."""
     TASKS[name] = task
 
 
@@ -56,15 +58,15 @@ def find_task(name: str) -> Task:
 
 @dataclass(frozen=True)
 class Sequence:
-    """Tasks to be learnt one after another."""
+    """Tasks to be learnt one after another by one network, so with one observation and one action set."""
 
     name: str
     tasks: tuple[Task, ...]
-    min_actions: int = 0  # of a network that knew more actions before
+    min_actions: int = 0  # of a network that was made for more actions
 
     @property
     def file_name(self) -> str:
-        """Its name as a part of the names of files."""
+        """Its name as part of file names."""
         return re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-")
 
     @property
@@ -73,19 +75,27 @@ class Sequence:
 
     @property
     def num_actions(self) -> int:
-        """The largest action set; a task with fewer actions does nothing on the rest."""
+        """The largest action set; a task with fewer actions takes its action 0 for the others."""
         return max(self.min_actions, *(task.num_actions for task in self.tasks))
 
     @property
     def scale(self) -> str:
-        """The scale whose numbers fit these tasks."""
-        return "arcade" if all(task.frame_size for task in self.tasks) else "paper"
+        """The preset whose numbers fit these tasks."""
+        return "arcade" if all(task.observation for task in self.tasks) else "paper"
+
+    def observation(self, settings: ObservationSettings) -> ObservationSpec:
+        """What an agent of these tasks sees; a task that cannot be observed so is refused."""
+        state = state_spec(settings)
+        for task in self.tasks:
+            if task.observation not in (None, state.frame):
+                raise UserError(f"{task.name} emits {task.observation}, and these settings ask for {state.frame}")
+        return state
 
     @property
     def notices(self) -> list[str]:
-        """What a user should know of tasks with fewer actions than the sequence."""
+        """What a user should know about tasks with fewer actions than the sequence."""
         return [
-            f"{task.name} has {task.num_actions} actions of the sequence's {self.num_actions}; the others do nothing there"
+            f"{task.name} has {task.num_actions} of the sequence's {self.num_actions} actions; the others are no-ops"
             for task in self.tasks
             if task.num_actions < self.num_actions
         ]
@@ -101,21 +111,29 @@ def find_sequence(text: str) -> Sequence:
     if not names:
         raise UserError("--tasks needs a sequence or task names separated by commas")
     if len(set(names)) < len(names):
-        raise UserError(f"--tasks {text}: a task may stand only once in a sequence")
+        raise UserError(f"--tasks {text}: a task may occur only once in a sequence")
     sequence = Sequence(text, tuple(find_task(name) for name in names))
-    sizes = {task.frame_size for task in sequence.tasks}
-    if len(sizes - {None}) > 1 or (None in sizes and len(sizes) > 1):
-        raise UserError(f"--tasks {text}: these tasks have different frame sizes and cannot share one network")
+    first = sequence.tasks[0]
+    for task in sequence.tasks:
+        if task.observation != first.observation:
+            raise UserError(
+                f"--tasks {text}: {task.name} emits {_emitted(task)} and {first.name} {_emitted(first)}; one network "
+                "cannot see both"
+            )
     return sequence
 
 
+def _emitted(task: Task) -> str:
+    return str(task.observation or "resizable images")
+
+
 class FewerActions(VectorTask):
-    """A task in a sequence with a larger action set: actions it does not have become action 0, doing nothing."""
+    """A task in a sequence with a larger action set: actions it does not have become action 0, a no-op."""
 
     def __init__(self, task: VectorTask, num_actions: int) -> None:
         self._task, self.num_actions = task, num_actions
-        self.name, self.num_envs, self.frame_size = task.name, task.num_envs, task.frame_size
-        self.leaves_gpu_alone = task.leaves_gpu_alone
+        self.name, self.num_envs, self.observation = task.name, task.num_envs, task.observation
+        self.may_use_gpu = task.may_use_gpu
 
     def reset(self, seed: int) -> np.ndarray:
         return self._task.reset(seed)
@@ -130,18 +148,20 @@ class FewerActions(VectorTask):
         self._task.close()
 
 
-def open_task(task: Task, num_envs: int, frame_size: int, num_actions: int) -> VectorTask:
-    """The running environments, with the sequence's frame size and action set."""
-    return _with_actions(task.open(num_envs, frame_size), num_actions)
+def open_task(task: Task, options: EnvOptions, num_actions: int) -> VectorTask:
+    """The environments of a task, with the sequence's observation and action set."""
+    if task.observation not in (None, options.observation):
+        raise UserError(f"{task.name} emits {task.observation}, not {options.observation}")
+    return _with_actions(task.open(options), num_actions)
 
 
-def open_show(task: Task, num_envs: int, num_actions: int) -> VectorTask | None:
-    """The same games in a person's colours, where the task has them."""
-    return _with_actions(task.show(num_envs), num_actions) if task.show else None
+def open_human_view(task: Task, options: EnvOptions, num_actions: int) -> VectorTask | None:
+    """The same environments rendered for people, where the task has such a view."""
+    return _with_actions(task.human_view(options), num_actions) if task.human_view else None
 
 
-def _with_actions(games: VectorTask, num_actions: int) -> VectorTask:
-    return games if games.num_actions == num_actions else FewerActions(games, num_actions)
+def _with_actions(envs: VectorTask, num_actions: int) -> VectorTask:
+    return envs if envs.num_actions == num_actions else FewerActions(envs, num_actions)
 
 
 def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:
@@ -151,7 +171,7 @@ def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:
         return name.removeprefix("ALE/").split("-v")[0].replace(" ", "").replace("_", "").lower()
 
     for name in sequence_names:
-        # Gymnasium imports the module before a colon, so such a name has to be typed in full.
+        # Gymnasium imports the module before a colon, so such a name has to be given in full.
         if wanted == name or (":" not in name and plain(wanted) == plain(name)):
             return name
     raise unknown("task", wanted, sequence_names)

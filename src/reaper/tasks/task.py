@@ -1,13 +1,14 @@
-"""The contract between a game and everything that learns from it.
+"""The contract between environments and everything that learns from them.
 
-A `VectorTask` plays many copies of one game at once. It speaks of one agent step at a time:
+A `VectorTask` steps `num_envs` copies of one environment together, one agent step at a time:
 
-    frames = task.reset(seed)
-    task.send(actions)        # the games start to move ...
-    step = task.receive()     # ... and have moved; the learner may work in between
+    observations = task.reset(seed)
+    task.send(actions)        # the environments start to step ...
+    step = task.receive()     # ... and have stepped; the learner may work in between
 
-A finished game is started anew on the *next* step: that step ignores its action, brings the new game's first frame
-and a reward of zero, and is marked `autoreset`. It is not a transition, and nothing may learn from it as if it were.
+Environments reset as in Gymnasium's `AutoresetMode.NEXT_STEP`: the step after the end of an episode ignores its action,
+returns the first observation of the next episode with a reward of zero, and is marked `autoreset`. It is not a
+transition, and nothing may learn from it.
 """
 
 from __future__ import annotations
@@ -18,56 +19,71 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reaper.tasks.observation import ObservationSpec
+
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of all games brought: one row a game. Its arrays keep their values until the next `receive`."""
+    """What one step of all environments returned, one row per environment. Arrays keep their values until the next
+    `receive`."""
 
-    frames: np.ndarray  # (num_envs, height, width) uint8; of a `show`, with three colours
-    rewards: np.ndarray  # (num_envs,) float32: the score gained, never clipped
-    done: np.ndarray  # (num_envs,) bool: the whole game is over, for whatever reason
-    truncated: (
-        np.ndarray
-    )  # (num_envs,) bool: it is over only because of a time limit, so its end says nothing about value
-    lost_life: np.ndarray  # (num_envs,) bool: a life went, whether or not the game goes on
-    autoreset: np.ndarray  # (num_envs,) bool: no transition; the frame is the first of a new game
+    observations: np.ndarray  # (num_envs, *observation.shape)
+    rewards: np.ndarray  # (num_envs,) float32, never clipped
+    terminated: np.ndarray  # (num_envs,) bool: the episode reached a terminal state
+    truncated: np.ndarray  # (num_envs,) bool: a time limit ended the episode, and nothing else did
+    lost_life: np.ndarray  # (num_envs,) bool: a life was lost, whether or not the episode continues
+    autoreset: np.ndarray  # (num_envs,) bool: not a transition, but the first observation of a new episode
+
+    @property
+    def done(self) -> np.ndarray:
+        """(num_envs,) bool: the episode ended, for whatever reason."""
+        return self.terminated | self.truncated
 
 
 class VectorTask(ABC):
-    """Many copies of one game, stepped together."""
+    """Copies of one environment, stepped together."""
 
     name: str
     num_envs: int
     num_actions: int
-    frame_size: int  # frames are square
-    leaves_gpu_alone = False  # whether a GPU may be kept waiting for `receive`; one that the games use may not
+    observation: ObservationSpec  # of one environment and one step
+    may_use_gpu = True  # False: `receive` needs no GPU, so a GPU stream may be blocked until it returns
 
     @abstractmethod
     def reset(self, seed: int) -> np.ndarray:
-        """Starts every game anew; the same seed and actions give the same frames."""
+        """Resets every environment; the same seed and actions must lead to the same observations."""
 
     @abstractmethod
     def send(self, actions: np.ndarray) -> None:
-        """Sets all games moving with one action each and does not wait for them."""
+        """Starts a step with one action per environment, and does not wait for it."""
 
     @abstractmethod
     def receive(self) -> Step:
-        """Waits for the games set moving by `send`."""
+        """Waits for the step that `send` started."""
 
-    def close(self) -> None:  # noqa: B027 - most games hold nothing
-        """Gives back what the games hold."""
+    def close(self) -> None:  # noqa: B027 - most tasks hold nothing
+        """Releases what the environments hold."""
+
+
+@dataclass(frozen=True)
+class EnvOptions:
+    """How a task is opened."""
+
+    num_envs: int
+    observation: ObservationSpec  # what the sequence's tasks share, of one environment and one step
+    emulator_threads: int | None = None  # that step the environments; None: chosen from the cores; Atari only
 
 
 @dataclass(frozen=True)
 class Task:
-    """A game that can be opened: what a task sequence is made of."""
+    """An environment that can be opened: what a task sequence consists of."""
 
     name: str
     title: str
     num_actions: int
-    open: Callable[[int, int], VectorTask]  # (num_envs, frame_size) -> the running games
-    frame_size: int | None = None  # None: frames are resized to whatever the sequence asks for
+    open: Callable[[EnvOptions], VectorTask]
+    observation: ObservationSpec | None = None  # None: images, resized to what the sequence asks for
     about: str = ""
-    # The same games as people see them: frames are (num_envs, height, width, 3), and the same seed and actions bring the
-    # same play. None: what the agent sees is all there is.
-    show: Callable[[int], VectorTask] | None = None
+    # The same environments rendered for people, as images (3, height, width): the same seed and actions lead to the
+    # same episode. None: there is no other view than what the agent observes.
+    human_view: Callable[[EnvOptions], VectorTask] | None = None

@@ -1,7 +1,6 @@
 """`reaper bench`: every part is measured, shares compare equal work, and the prediction adds up."""
 
 import json
-import os
 import time
 
 import numpy as np
@@ -24,11 +23,11 @@ from reaper.bench.prediction import (
 from reaper.cli.main import main
 from reaper.config.presets import ARCADE, with_overrides
 from reaper.context import Context
-from reaper.errors import UserError
 from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import MOST_HELD
 from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
-from reaper.tasks.atari import THREADS, emulator_threads
+from reaper.tasks.arcade import Catch
+from reaper.tasks.atari import automatic_threads
 from reaper.tasks.sequence import find_sequence, find_task
 
 
@@ -125,7 +124,7 @@ def test_tests_that_are_put_off_cost_what_does_not_fit_into_the_quiet_time():
 
 def test_bare_emulation_plays_what_was_played(monkeypatch):
     """The same seed and actions, all of them."""
-    games = find_task("catch").open(4, 16)
+    games = Catch(4)
     seen = []
     monkeypatch.setattr(games, "send", lambda actions, send=games.send: (seen.append(actions.tolist()), send(actions)))
     log = [torch.randint(6, (4,)).numpy() for _ in range(WARM_UP + 5)]
@@ -156,16 +155,10 @@ def test_the_command_writes_a_table_and_json(tmp_path, capsys, monkeypatch):
 
 
 def test_emulator_threads(monkeypatch):
-    monkeypatch.setenv(THREADS, "3")
-    assert emulator_threads() == 3
-    monkeypatch.setenv(THREADS, "many")
-    with pytest.raises(UserError, match="whole number"):
-        emulator_threads()
-    monkeypatch.delenv(THREADS)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
     for gpu, threads in ((False, 4), (True, 8)):
         monkeypatch.setattr("torch.cuda.is_available", lambda gpu=gpu: gpu)
-        assert emulator_threads() == threads
+        assert automatic_threads() == threads
 
 
 def test_items_fit_only_beside_the_rest_of_a_stage():
@@ -175,20 +168,17 @@ def test_items_fit_only_beside_the_rest_of_a_stage():
     assert Items.on(torch.device("cpu"), stored).states is stored
 
 
-def test_threads_are_counted_and_the_environment_left_as_it_was(monkeypatch):
+def test_bare_emulation_is_timed_by_number_of_threads(monkeypatch):
     seen, played = [], []
 
-    def opened():
-        threads, games = emulator_threads(), find_task("catch").open(2, 16)
+    def opened(threads):
+        games = Catch(2)
         seen.append(threads)
         monkeypatch.setattr(games, "send", lambda actions, send=games.send: (played.append(threads), send(actions)))
         return games
 
-    monkeypatch.setenv(THREADS, "1")
-    monkeypatch.delenv(THREADS)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
     rates = rates_by_threads(opened, [np.zeros(2, np.int16)] * (WARM_UP + IN_TURN + 3))
     assert list(rates) == seen == [2, 3, 4, 8]
     assert played == [n for steps in (WARM_UP + IN_TURN, 3) for n in seen for _ in range(steps)]  # in turn
     assert all(rate > 0 for rate in rates.values())
-    assert THREADS not in os.environ

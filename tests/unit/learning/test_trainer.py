@@ -8,7 +8,7 @@ from reaper.compute.optimiser import FlatWeights
 from reaper.config.settings import TrainingSettings
 from reaper.learning.actor import Actor, exploration
 from reaper.learning.trainer import BestWeights, crossed
-from reaper.tasks.arcade import ARCADE
+from reaper.tasks.arcade import Shooter
 
 
 def weights() -> FlatWeights:
@@ -65,7 +65,7 @@ def test_an_interval_is_crossed_as_often_as_it_fits():
 
 
 def test_scores_are_of_whole_games_and_unclipped():
-    actor = Actor(ARCADE["shooter"].open(4, 16), 2, 6, "cpu")
+    actor = Actor(Shooter(4), 2, 6, "cpu")
     actor.begin(5)
     rng = torch.Generator().manual_seed(0)
     for _ in range(199):
@@ -80,7 +80,7 @@ def test_scores_are_of_whole_games_and_unclipped():
 
 
 def player_with(drawn: bool) -> tuple[Actor, torch.Generator]:
-    actor, rng = Actor(ARCADE["shooter"].open(4, 16), 2, 6, "cpu"), torch.Generator().manual_seed(0)
+    actor, rng = Actor(Shooter(4), 2, 6, "cpu"), torch.Generator().manual_seed(0)
     actor.begin(5)
     if drawn:
         actor.draw(0.5, rng)

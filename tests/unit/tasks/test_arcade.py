@@ -1,4 +1,4 @@
-"""The arcade games: the contract they share, their rules counted by hand, and that skill pays."""
+"""The arcade games: the contract they share, their rules worked out by hand, and that skill pays."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from reaper.tasks.arcade import ARCADE, Catch, Chase, Dodge, Frog, Pong, Shooter
-from reaper.tasks.board import DOWN, FIRE, LEFT, LONGEST_GAME, NOTHING, RIGHT, UP, ArcadeTask
-from reaper.tasks.task import Step
+from reaper.tasks.board import DOWN, FIRE, LEFT, MAX_EPISODE_STEPS, NOOP, RIGHT, UP, ArcadeTask
+from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.task import EnvOptions, Step
 
-GAMES = 8
+NUM_ENVS = 8
 every_game = pytest.mark.parametrize("name", ARCADE)
 
 
-def opened(name: str, games: int = GAMES) -> ArcadeTask:
-    task = ARCADE[name].open(games, 16)
+def opened(name: str, num_envs: int = NUM_ENVS) -> ArcadeTask:
+    task = ARCADE[name].open(EnvOptions(num_envs, ArcadeTask.observation))
     assert isinstance(task, ArcadeTask)
     return task
 
@@ -29,70 +30,72 @@ def act(task: ArcadeTask, action: int | np.ndarray) -> Step:
 def played(name: str, seed: int, moves: int = 250) -> tuple[list[Step], np.ndarray]:
     task = opened(name)
     first = task.reset(seed)
-    choices = np.random.default_rng(1).integers(task.num_actions, size=(moves, GAMES))
+    choices = np.random.default_rng(1).integers(task.num_actions, size=(moves, NUM_ENVS))
     return [act(task, row) for row in choices], first
 
 
 @every_game
-def test_same_seed_and_actions_give_the_same_games(name: str) -> None:
+def test_same_seed_and_actions_give_the_same_episodes(name: str) -> None:
     (steps, first), (again, first_again), (other, _) = played(name, 5), played(name, 5), played(name, 6)
     assert np.array_equal(first, first_again)
     for step, same in zip(steps, again, strict=True):
-        for field in ("frames", "rewards", "done", "truncated", "lost_life", "autoreset"):
+        for field in ("observations", "rewards", "terminated", "truncated", "lost_life", "autoreset"):
             assert np.array_equal(getattr(step, field), getattr(same, field))
-    assert any(not np.array_equal(step.frames, differs.frames) for step, differs in zip(steps, other, strict=True))
+    assert any(
+        not np.array_equal(step.observations, differs.observations) for step, differs in zip(steps, other, strict=True)
+    )
 
 
 @every_game
-def test_a_reset_forgets_the_games_before(name: str) -> None:
+def test_a_reset_forgets_the_episodes_before(name: str) -> None:
     task = opened(name)
     first = task.reset(5)
-    for _ in range(LONGEST_GAME // 2):
+    for _ in range(MAX_EPISODE_STEPS // 2):
         act(task, RIGHT)
     assert np.array_equal(task.reset(5), first)
-    steps = [act(task, NOTHING) for _ in range(LONGEST_GAME - 2)]
+    steps = [act(task, NOOP) for _ in range(MAX_EPISODE_STEPS - 2)]
     assert not any(step.truncated.any() for step in steps), "the counter of agent steps was not reset"
 
 
 @every_game
-def test_no_game_depends_on_anothers_actions(name: str) -> None:
+def test_no_environment_depends_on_anothers_actions(name: str) -> None:
     ours, theirs = opened(name), opened(name)
-    choices = np.random.default_rng(1).integers(6, size=(250, GAMES))
+    choices = np.random.default_rng(1).integers(6, size=(250, NUM_ENVS))
     changed = choices.copy()
     changed[:, 1:] = (choices[:, 1:] + 1) % 6
     assert np.array_equal(ours.reset(3), theirs.reset(3))
     for actions, others in zip(choices, changed, strict=True):
-        assert np.array_equal(act(ours, actions).frames[0], act(theirs, others).frames[0])
+        assert np.array_equal(act(ours, actions).observations[0], act(theirs, others).observations[0])
 
 
 @every_game
-def test_shapes_and_kinds(name: str) -> None:
+def test_shapes_and_dtypes(name: str) -> None:
     steps, first = played(name, 0, moves=3)
-    assert first.shape == (GAMES, 16, 16)
+    assert first.shape == (NUM_ENVS, 1, 16, 16)
     assert first.dtype == np.uint8
     for step in steps:
-        assert step.frames.shape == (GAMES, 16, 16)
-        assert step.frames.dtype == np.uint8
-        assert step.rewards.shape == (GAMES,)
+        assert step.observations.shape == (NUM_ENVS, 1, 16, 16)
+        assert step.observations.dtype == np.uint8
+        assert step.rewards.shape == (NUM_ENVS,)
         assert step.rewards.dtype == np.float32
-        for flags in (step.done, step.truncated, step.lost_life, step.autoreset):
-            assert flags.shape == (GAMES,)
+        for flags in (step.terminated, step.done, step.truncated, step.lost_life, step.autoreset):
+            assert flags.shape == (NUM_ENVS,)
             assert flags.dtype == bool
 
 
 @every_game
 def test_sprites_keep_to_whole_cells(name: str) -> None:
     steps, first = played(name, 0, moves=50)
-    for frames in [first, *(step.frames for step in steps)]:
-        cells = frames.reshape(GAMES, 8, 2, 8, 2)
+    for frames in [first, *(step.observations for step in steps)]:
+        cells = frames.reshape(NUM_ENVS, 8, 2, 8, 2)
         assert np.array_equal(cells, np.broadcast_to(cells[:, :, :1, :, :1], cells.shape))
 
 
 @every_game
-def test_what_a_step_brought_is_not_changed_by_the_next(name: str) -> None:
+def test_a_step_is_not_changed_by_the_next(name: str) -> None:
     task = opened(name)
     task.reset(0)
-    for _ in range(LONGEST_GAME // 2 + 2):
+    for _ in range(MAX_EPISODE_STEPS // 2 + 2):
         step = act(task, LEFT)
         copies = [each.copy() for each in vars(step).values()]
         act(task, RIGHT)
@@ -100,36 +103,31 @@ def test_what_a_step_brought_is_not_changed_by_the_next(name: str) -> None:
 
 
 @every_game
-def test_a_finished_game_starts_anew_on_the_next_step(name: str) -> None:
+def test_an_environment_resets_on_the_step_after_an_episode_ends(name: str) -> None:
     steps, _ = played(name, 2, moves=450)
-    ended_before = np.zeros(GAMES, dtype=bool)
-    agent_steps = np.ones(GAMES, dtype=int)
+    done_before = np.zeros(NUM_ENVS, dtype=bool)
+    agent_steps = np.ones(NUM_ENVS, dtype=int)
     for step in steps:
-        assert np.array_equal(step.autoreset, ended_before)
+        assert np.array_equal(step.autoreset, done_before)
         assert not step.rewards[step.autoreset].any()
         assert not (step.autoreset & (step.done | step.lost_life)).any()
         agent_steps = np.where(step.autoreset, 1, agent_steps + 1)
-        assert np.array_equal(step.truncated, step.done & (agent_steps == LONGEST_GAME))
-        assert (agent_steps <= LONGEST_GAME).all()
-        ended_before = step.done
+        assert np.array_equal(step.truncated, step.done & (agent_steps == MAX_EPISODE_STEPS))
+        assert (agent_steps <= MAX_EPISODE_STEPS).all()
+        done_before = step.done
     assert any(step.autoreset.any() for step in steps)
 
 
-@every_game
-def test_another_frame_size_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="84"):
-        ARCADE[name].open(1, 84)
-
-
-def test_tasks_say_what_they_are() -> None:
+def test_tasks_describe_themselves() -> None:
     for name, task in ARCADE.items():
-        assert (task.name, task.num_actions, task.frame_size) == (name, 6, 16)
+        assert (task.name, task.num_actions) == (name, 6)
+        assert task.observation == ObservationSpec((1, 16, 16))
         assert task.title
         assert task.about
         assert "\n" not in task.about
 
 
-def test_backgrounds_are_told_apart() -> None:
+def test_backgrounds_are_distinguishable() -> None:
     backgrounds = {name: opened(name).background.astype(int) for name in ARCADE}
     for one, other in combinations(backgrounds, 2):
         assert np.abs(backgrounds[one] - backgrounds[other]).mean() > 25, (one, other)
@@ -142,8 +140,8 @@ def test_catch_scores_at_the_paddle_only() -> None:
     task.ball_row[:], task.ball_column[:], task.paddle[:] = Catch.paddle_row - 2, 3, 1
     assert act(task, np.array([RIGHT, LEFT])).rewards.tolist() == [0, 0]
     assert task.paddle.tolist() == [2, 0]
-    assert act(task, NOTHING).rewards.tolist() == [1, -1]
-    assert act(task, NOTHING).rewards.tolist() == [0, 0]
+    assert act(task, NOOP).rewards.tolist() == [1, -1]
+    assert act(task, NOOP).rewards.tolist() == [0, 0]
     assert task.ball_row.tolist() == [0, 0]
 
 
@@ -153,16 +151,16 @@ def test_dodge_ends_with_the_third_hit() -> None:
     lives, shades = [], []
     for _ in range(3):
         task.player[:], task.gap[:], task.wall_row[:] = 0, 4, Dodge.player_row - 1
-        step = act(task, NOTHING)
+        step = act(task, NOOP)
         assert step.rewards.tolist() == [-1]
         assert step.lost_life.all()
         assert not step.truncated.any()
         assert task.wall_row[0] == 0, "the wall that hit is gone"
         lives.append((int(task.lives_left[0]), bool(step.done[0])))
-        shades.append(int(step.frames[0, -1, 0]))
+        shades.append(int(step.observations[0, 0, -1, 0]))
     assert lives == [(2, False), (1, False), (0, True)]
     assert len(set(shades)) == 3, "lives show"
-    assert act(task, NOTHING).autoreset.all()
+    assert act(task, NOOP).autoreset.all()
     assert task.lives_left[0] == 3
 
 
@@ -170,13 +168,13 @@ def test_dodge_scores_a_wall_once_it_is_passed() -> None:
     task = Dodge(1)
     task.reset(0)
     task.player[:], task.gap[:], task.wall_row[:] = 4, 4, Dodge.player_row - 1
-    assert act(task, NOTHING).rewards.tolist() == [0]
+    assert act(task, NOOP).rewards.tolist() == [0]
     assert act(task, RIGHT).rewards.tolist() == [1]
-    assert act(task, NOTHING).rewards.tolist() == [0]
+    assert act(task, NOOP).rewards.tolist() == [0]
     assert task.lives_left[0] == 3
 
 
-def test_dodge_hits_who_walks_into_a_wall_beside_him() -> None:
+def test_dodge_hits_a_player_who_walks_into_the_wall() -> None:
     task = Dodge(1)
     task.reset(0)
     task.player[:], task.gap[:], task.wall_row[:] = 4, 4, Dodge.player_row
@@ -208,7 +206,7 @@ def test_pong_bounces_and_counts_returns_and_misses() -> None:
     task.paddle[:] = [2, 3]
     rows, rewards = [], []
     for _ in range(3):
-        rewards.append(act(task, np.array([NOTHING, DOWN])).rewards.tolist())
+        rewards.append(act(task, np.array([NOOP, DOWN])).rewards.tolist())
         rows.append(int(task.ball_row[0]))
     assert rows == [0, 1, 2]
     assert rewards == [[0, 0], [0, 0], [1, -1]]
@@ -237,11 +235,11 @@ def test_chase_scores_a_touch_and_moves_the_target_away() -> None:
 
 
 def towards(distance: np.ndarray, less: int, more: int) -> np.ndarray:
-    return np.where(distance < 0, less, np.where(distance > 0, more, NOTHING))
+    return np.where(distance < 0, less, np.where(distance > 0, more, NOOP))
 
 
 def skilled(task: ArcadeTask) -> np.ndarray:
-    """Hand-written play that reads the state of the games."""
+    """A hand-written policy that reads the state of the environments."""
     match task:
         case Catch():
             return towards(task.ball_column - (task.ball_column > task.paddle) - task.paddle, LEFT, RIGHT)
@@ -262,20 +260,20 @@ def skilled(task: ArcadeTask) -> np.ndarray:
             near_blocked = (task.column - task.near_car - 1) % 8 < Frog.car_width
             far_blocked = (task.column - task.far_car + 1) % 8 < Frog.car_width
             waits = np.where(task.row > Frog.near_lane, near_blocked, far_blocked & (task.row == Frog.far_lane + 1))
-            return np.where(waits, NOTHING, UP)
+            return np.where(waits, NOOP, UP)
         case Chase():
             down, right = task.target_row - task.row, task.target_column - task.column
             return np.where(abs(down) > 1, towards(down, UP, DOWN), towards(right, LEFT, RIGHT))
     raise AssertionError(task.name)
 
 
-def mean_score(name: str, by_hand: bool) -> float:
-    task = opened(name, games=32)
+def mean_score(name: str, skilful: bool) -> float:
+    task = opened(name, num_envs=32)
     task.reset(11)
     choices = np.random.default_rng(0)
     score, over = np.zeros(task.num_envs), np.zeros(task.num_envs, dtype=bool)
     while not over.all():
-        step = act(task, skilled(task) if by_hand else choices.integers(task.num_actions, size=task.num_envs))
+        step = act(task, skilled(task) if skilful else choices.integers(task.num_actions, size=task.num_envs))
         score += np.where(over, 0, step.rewards)
         over |= step.done
     return float(score.mean())
@@ -283,14 +281,14 @@ def mean_score(name: str, by_hand: bool) -> float:
 
 @every_game
 def test_skill_pays(name: str) -> None:
-    assert mean_score(name, by_hand=False) < 4
-    assert 15 < mean_score(name, by_hand=True) < 60
+    assert mean_score(name, skilful=False) < 4
+    assert 15 < mean_score(name, skilful=True) < 60
 
 
 def test_no_single_action_is_skill() -> None:
     for name in ARCADE:
-        task = opened(name, games=6 * GAMES)
+        task = opened(name, num_envs=6 * NUM_ENVS)
         task.reset(0)
-        actions = np.repeat(np.arange(6), GAMES)
-        scores = np.sum([act(task, actions).rewards for _ in range(LONGEST_GAME - 1)], axis=0)
-        assert scores.reshape(6, GAMES).mean(axis=1).max() < 8, name
+        actions = np.repeat(np.arange(6), NUM_ENVS)
+        scores = np.sum([act(task, actions).rewards for _ in range(MAX_EPISODE_STEPS - 1)], axis=0)
+        assert scores.reshape(6, NUM_ENVS).mean(axis=1).max() < 8, name

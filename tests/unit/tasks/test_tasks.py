@@ -1,4 +1,4 @@
-"""Tasks from outside: Atari through C++, any Gymnasium environment, and a user's own."""
+"""Atari through C++, any Gymnasium environment, and a user's own task."""
 
 import gymnasium
 import numpy as np
@@ -6,12 +6,18 @@ import pytest
 from conftest import run_tiny
 
 from reaper import Task, register_task
+from reaper.config.presets import ARCADE as ARCADE_SETTINGS
+from reaper.config.presets import PAPER
 from reaper.errors import UserError
 from reaper.results.runs import read_results
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.atari import AtariTask
-from reaper.tasks.gymnasium import GymnasiumTask, to_frames
-from reaper.tasks.sequence import find_sequence, find_task, match_task, open_show, open_task
+from reaper.tasks.gymnasium import GymnasiumTask, to_grey
+from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.sequence import find_sequence, find_task, match_task, open_human_view, open_task
+from reaper.tasks.task import EnvOptions
+
+ATARI_FRAME, ARCADE_FRAME = ObservationSpec((1, 84, 84)), ObservationSpec((1, 16, 16))
 
 
 class Lights(gymnasium.Env):
@@ -42,20 +48,20 @@ def registered():
     del gymnasium.registry["test/Lights-v0"]
 
 
-def test_images_become_grey_square_frames():
+def test_images_become_grey_and_resized():
     images = np.zeros((2, 30, 40, 3), np.uint8)
     images[1] = [255, 0, 0]
-    frames = to_frames(images, 12)
-    assert frames.shape == (2, 12, 12)
+    frames = to_grey(images, 12, 12)
+    assert frames.shape == (2, 1, 12, 12)
     assert frames.dtype == np.uint8
     assert (frames[0] == 0).all()
     assert (frames[1] == round(0.299 * 255)).all()
 
 
 def test_a_gymnasium_task_keeps_the_contract():
-    task = GymnasiumTask("test/Lights-v0", 3, 20)
+    task = GymnasiumTask("test/Lights-v0", EnvOptions(3, ObservationSpec((1, 20, 20))))
     first = task.reset(7)
-    assert (first.shape, first.dtype) == ((3, 20, 20), np.uint8)
+    assert (first.shape, first.dtype) == ((3, 1, 20, 20), np.uint8)
     resets, ends = 0, 0
     for _ in range(30):
         task.send(np.array([0, 1, 2]))
@@ -70,29 +76,30 @@ def test_a_gymnasium_task_keeps_the_contract():
 
 
 def test_a_users_environment_is_learnt_like_any_other(tmp_path):
-    overrides = {"observation.frame-size": 24, "frames.frame_stack": 3}
+    overrides = {"observation.frame-size": 24, "observation.frame-stack": 3}
     store = run_tiny(tmp_path / "out", ["RePR"], tasks="test/Lights-v0", scale="arcade", overrides=overrides)
     (result,) = read_results(store)
     assert result.finished
 
 
-def test_fewer_actions_are_said_and_do_nothing():
-    register_task("three-way", Task("three-way", "Three-way", 3, ARCADE["catch"].open, 16))
+def test_missing_actions_are_reported_and_become_no_ops():
+    register_task("three-way", Task("three-way", "Three-way", 3, ARCADE["catch"].open, ARCADE_FRAME))
     sequence = find_sequence("three-way,dodge")
     assert sequence.num_actions == 6
-    assert "three-way has 3 actions of the sequence's 6" in sequence.notices[0]
+    assert "three-way has 3 of the sequence's 6 actions" in sequence.notices[0]
 
     class Recorder:
-        name, games, actions, frame_size, leaves_gpu_alone = "r", 4, 3, 16, True
+        name, num_envs, num_actions, observation, may_use_gpu = "r", 4, 3, ARCADE_FRAME, False
 
         def send(self, actions):
             self.sent = actions
 
     recorder = Recorder()
-    task = open_task(Task("r", "R", 3, lambda games, size: recorder, 16), 4, 16, 6)  # pyright: ignore
+    recorded = Task("r", "R", 3, lambda options: recorder, ARCADE_FRAME)  # pyright: ignore
+    task = open_task(recorded, EnvOptions(4, ARCADE_FRAME), 6)
     task.send(np.array([0, 2, 3, 5]))
     assert recorder.sent.tolist() == [0, 2, 0, 0]
-    assert task.leaves_gpu_alone
+    assert not task.may_use_gpu
 
 
 def test_short_names_are_understood():
@@ -104,55 +111,87 @@ def test_short_names_are_understood():
 
 
 def test_atari_keeps_the_contract():
-    task = AtariTask("ALE/Breakout-v5", "breakout", 4, 84)
+    task = AtariTask("ALE/Breakout-v5", "breakout", EnvOptions(4, ATARI_FRAME))
     first = task.reset(3)
-    assert (first.shape, first.dtype) == ((4, 84, 84), np.uint8)
+    assert (first.shape, first.dtype) == ((4, 1, 84, 84), np.uint8)
     random = np.random.default_rng(0)
     lost = ended = resets = 0
-    was_ended = np.zeros(4, bool)
+    was_done = np.zeros(4, bool)
     for _ in range(700):
         task.send(random.integers(18, size=4))
         step = task.receive()
-        assert (step.autoreset == was_ended).all()
+        assert (step.autoreset == was_done).all()
         assert (step.rewards[step.autoreset] == 0).all()
-        was_ended = step.done
+        was_done = step.done
         lost, ended, resets = lost + step.lost_life.sum(), ended + step.done.sum(), resets + step.autoreset.sum()
     assert ended >= 4
-    assert lost >= 4 * ended  # five lives a game: four lost while it goes on, and the last ends it
+    assert lost >= 4 * ended  # five lives per episode: four are lost before it ends, and the last ends it
     assert resets >= ended - 4
     task.close()
 
 
-def test_atari_as_people_see_it_is_the_same_play():
+def test_the_human_view_of_atari_shows_the_same_episode():
     task = find_task("ALE/Boxing-v5")
-    seen, shown = open_task(task, 2, 84, 20), open_show(task, 2, 20)  # of 20 actions the last two do nothing
-    assert shown is not None
-    assert seen.reset(5).shape == (2, 84, 84)
-    screen, scored = shown.reset(5), 0
-    assert (screen.shape, screen.dtype) == ((2, 210, 160, 3), np.uint8)
-    assert len(np.unique(screen[0].reshape(-1, 3), axis=0)) > 4
+    options = EnvOptions(2, ATARI_FRAME)
+    observed, rendered = open_task(task, options, 20), open_human_view(task, options, 20)  # actions 18, 19: no-ops
+    assert rendered is not None
+    assert observed.reset(5).shape == (2, 1, 84, 84)
+    screen, scored = rendered.reset(5), 0
+    assert (screen.shape, screen.dtype) == ((2, 3, 210, 160), np.uint8)
+    assert screen.shape[1:] == rendered.observation.shape
+    assert len(np.unique(screen[0].reshape(3, -1), axis=1).T) > 4
     random = np.random.default_rng(1)
     for _ in range(300):
         actions = random.integers(20, size=2)
-        for games in (seen, shown):
-            games.send(actions)
-        step, other = seen.receive(), shown.receive()
+        for envs in (observed, rendered):
+            envs.send(actions)
+        step, other = observed.receive(), rendered.receive()
         assert np.array_equal(step.rewards, other.rewards)
         scored += np.count_nonzero(step.rewards)
     assert scored > 5
-    seen.close()
-    shown.close()
-    assert open_show(find_task("catch"), 1, 6) is None
+    observed.close()
+    rendered.close()
+    assert open_human_view(find_task("catch"), EnvOptions(1, ARCADE_FRAME), 6) is None
 
 
-def test_atari_is_repeatable():
+def test_atari_is_deterministic():
     def rollout():
-        task = AtariTask("ALE/Boxing-v5", "boxing", 3, 84)
+        task = AtariTask("ALE/Boxing-v5", "boxing", EnvOptions(3, ATARI_FRAME))
         frames = [task.reset(11).copy()]
         for step in range(60):
             task.send(np.array([step % 18, (step * 5) % 18, 1]))
-            frames.append(task.receive().frames.copy())
+            frames.append(task.receive().observations.copy())
         task.close()
         return np.stack(frames)
 
     assert np.array_equal(rollout(), rollout())
+
+
+def test_atari_uses_as_many_threads_as_asked(monkeypatch):
+    asked = []
+
+    def vector_env(rom, num_envs, num_threads, **rest):
+        asked.append(num_threads)
+
+    monkeypatch.setattr("ale_py.vector_env.AtariVectorEnv", vector_env)
+    monkeypatch.setattr("reaper.tasks.atari.automatic_threads", lambda: 3)
+    for threads in (None, 2, 100):
+        AtariTask("ALE/Boxing-v5", "boxing", EnvOptions(8, ATARI_FRAME, threads))
+    assert asked == [3, 2, 8]
+
+
+def test_tasks_with_different_observations_share_no_network():
+    register_task("wide", Task("wide", "Wide", 3, ARCADE["catch"].open, ObservationSpec((1, 16, 24))))
+    with pytest.raises(UserError, match="wide emits 1x16x24 uint8 images and catch 1x16x16 uint8 images"):
+        find_sequence("catch,wide")
+    with pytest.raises(UserError, match="test/Lights-v0 emits resizable images and catch 1x16x16 uint8 images"):
+        find_sequence("catch,test/Lights-v0")
+
+
+def test_a_sequence_states_what_its_agent_sees():
+    assert find_sequence("catch,dodge").observation(ARCADE_SETTINGS.observation).shape == (2, 16, 16)
+    assert find_sequence("test/Lights-v0").observation(PAPER.observation).shape == (4, 84, 84)
+    with pytest.raises(UserError, match="catch emits 1x16x16 uint8 images, and these settings ask for 1x84x84"):
+        find_sequence("catch").observation(PAPER.observation)
+    with pytest.raises(UserError, match="catch emits 1x16x16 uint8 images, not 1x84x84"):
+        open_task(find_task("catch"), EnvOptions(1, ATARI_FRAME), 6)
