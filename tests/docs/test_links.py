@@ -19,7 +19,7 @@ all_pages = pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relat
 
 @all_pages
 def test_links_lead_somewhere(page: Path):
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+    for target in re.findall(r'(?:\]\(|src=")([^)\s"]+)', prose(page)):
         if not re.match(r"(https?|mailto):|#", target):
             assert (page.parent / target.split("#")[0]).exists(), target
 
