@@ -21,12 +21,23 @@ import threading
 import time
 from pathlib import Path
 
-from campaign_files import COLLECTED, DESCRIPTION, LOST, PIECE, hand_over, joined, read_lost, read_plan, stages_in
+from campaign_files import (
+    COLLECTED,
+    DESCRIPTION,
+    LOST,
+    PIECE,
+    hand_over,
+    joined,
+    options_of,
+    read_lost,
+    read_plan,
+    stages_in,
+)
 from campaign_plan import Pace, Slice, bytes_of, in_order, to_bring_back, to_carry
 from rich.console import Console
 
 from reaper.cli.display import show_progress
-from reaper.engines.local import run_stages
+from reaper.engines.execute import resolve_engine
 from reaper.engines.signals import listening
 from reaper.errors import ReaperError, Stopped, UserError
 from reaper.progress import Event, StageFinished, StageStarted
@@ -49,8 +60,8 @@ def say(text: str) -> None:
 def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
     words = {"conditions": arguments.conditions, "tasks": arguments.tasks, "seeds": [arguments.seed]}
     words |= {"fraction": arguments.fraction, "overrides": overrides}
-    study = plan(**words, device="cpu")
-    store = Store.open_for(arguments.home / "store", study.common)
+    study = plan(arguments.conditions, options_of(words))
+    store = Store.open_for(arguments.home / "store", study.header)
     write_checksummed(arguments.home / DESCRIPTION, words)
     for chain in study.chains:
         store.write_run(chain.name, chain.record())
@@ -59,7 +70,7 @@ def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
 
 
 def send(arguments: argparse.Namespace) -> None:
-    study, store = read_plan(arguments.home, device="cpu"), Store.open(arguments.home / "store")
+    study, store = read_plan(arguments.home), Store.open(arguments.home / "store")
     stages = in_order(study.chains)
     hand_over(store, to_carry(stages, store, ROOM), arguments.home / DESCRIPTION, arguments.carry, ROOM)
     write_checksummed(arguments.carry / LOST, {"seconds": read_lost(arguments.home)})
@@ -72,7 +83,7 @@ def receive(arguments: argparse.Namespace) -> None:
 
 
 def show_plan(arguments: argparse.Namespace) -> None:
-    study, store = read_plan(arguments.home, device="cpu"), Store.open(arguments.home / "store")
+    study, store = read_plan(arguments.home), Store.open(arguments.home / "store")
     show(Slice(in_order(study.chains), store, pace_of(arguments, study, store), ROOM, frozenset()))
 
 
@@ -107,7 +118,7 @@ def run_slice(arguments: argparse.Namespace) -> int:
     study = read_plan(arguments.carry, **means, checkpoint_every=arguments.checkpoint_every)
     unpack(arguments)
     before = carried(arguments)
-    store, stages = Store.open_for(arguments.work, study.common), in_order(study.chains)
+    store, stages = Store.open_for(arguments.work, study.header), in_order(study.chains)
     if arguments.no_tests:
         stages = [stage for stage in stages if stage.kind != "evaluate"]
     pace = pace_of(arguments, study, store)
@@ -145,7 +156,7 @@ def carried(arguments: argparse.Namespace) -> frozenset[str]:
 
 def collect(arguments: argparse.Namespace) -> None:
     """What another process has finished since the last time, at home or there; it works on meanwhile."""
-    study, store = read_plan(arguments.carry, device="cpu"), Store.open(arguments.work)
+    study, store = read_plan(arguments.carry), Store.open(arguments.work)
     left = arguments.work.parent / f"{arguments.work.name}-{COLLECTED}"
     before = carried(arguments) | frozenset(read_checksummed(left)["stages"] if left.is_file() else ())
     chosen = to_bring_back(in_order(study.chains), store, before, ROOM)
@@ -160,6 +171,7 @@ def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     left = slice_.left()
+    engine, resources = resolve_engine(study, study.config.options)
     with show_progress(len(left), Console(stderr=True)) as show_event, listening() as stop:
 
         def listen(stage: Stage, event: Event) -> None:
@@ -173,11 +185,11 @@ def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]
 
         timer.start()
         try:
-            while chosen := slice_.choose(deadline - time.monotonic(), study.resources.workers):
+            while chosen := slice_.choose(deadline - time.monotonic(), resources.workers):
                 for stage in chosen:
                     seconds, now = slice_.seconds(stage), deadline - time.monotonic()
                     say(f"begin, with {now:,.0f} s left, what should take {seconds:,.0f} s: {stage.title}")
-                run_stages(chosen, slice_.store, study.resources, stop, listen)
+                engine.run(chosen, store=slice_.store, resources=resources, stop=stop, listener=listen)
             if slice_.left():
                 say(f"nothing more fits into the {deadline - time.monotonic():,.0f} s and the files that are left")
         except Stopped:
@@ -231,11 +243,10 @@ ALONE = {"send": send, "unpack": unpack, "collect": collect, "receive": receive,
 
 
 def main(words: list[str] | None = None) -> int:
-    from reaper.cli.main import take_overrides
-    from reaper.cli.parser import Parser
+    from reaper.cli.parser import Parser, take_dotted
 
     try:
-        rest, overrides = take_overrides(sys.argv[1:] if words is None else words, ("begin",), Parser("campaign"))
+        rest, overrides = take_dotted(sys.argv[1:] if words is None else words, ("begin",), Parser("campaign"))
         arguments, extra = build_parser().parse_known_args(rest)
         if arguments.command == "begin" and not extra:
             begin(arguments, overrides)

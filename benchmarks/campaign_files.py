@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from reaper.storage.files import read_checksummed
 from reaper.storage.pack_file import Pack
 from reaper.storage.store import Store
 from reaper.storage.thinning import export_stages
+from reaper.study.options import StudyOptions
 from reaper.study.plan import Plan, plan
 
 PIECE = 15 << 20  # bytes; a file may have 16 MiB
@@ -26,8 +27,13 @@ STEM = "stages."
 def read_plan(folder: Path, **means: Any) -> Plan:
     """The study that a campaign carries out."""
     about = read_checksummed(folder / DESCRIPTION)
-    words = {name: about[name] for name in ("conditions", "tasks", "seeds", "fraction", "overrides")}
-    return plan(**words, **means)
+    return plan(about["conditions"], options_of(about, **means))
+
+
+def options_of(about: Mapping[str, Any], **means: Any) -> StudyOptions:
+    """The study's options, and what it is run with."""
+    words = {name: about[name] for name in ("tasks", "seeds", "fraction", "overrides")}
+    return StudyOptions(**words, **{"device": "cpu", **means})
 
 
 def read_lost(folder: Path) -> dict[str, float]:

@@ -21,7 +21,7 @@ import torch
 from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
 from reaper.config.presets import PAPER
 from reaper.context import Context
-from reaper.engines.local import keep_freed_memory
+from reaper.engines.resources import keep_freed_memory
 from reaper.learning.short_term import ShortTerm
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.tasks.sequence import find_task

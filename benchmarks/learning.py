@@ -19,11 +19,11 @@ import torch
 
 from reaper.compute.compilation import flush_denormals, use_quick_arithmetic, worth_compiling
 from reaper.context import Context
-from reaper.engines.local import keep_freed_memory
+from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
 from reaper.learning.short_term import ShortTerm
 from reaper.learning.trainer import Trainer
-from reaper.study.plan import find_device, find_settings
+from reaper.study.plan import resolve_settings
 from reaper.tasks.sequence import find_sequence
 
 POINTS = 10  # of the curve
@@ -32,7 +32,7 @@ POINTS = 10  # of the curve
 def learner(task: str, seed: int, device: torch.device, emulator_threads: int | None) -> ShortTerm:
     """As a run has it."""
     sequence = find_sequence(task)
-    _, settings = find_settings(sequence, None, 1.0, {})
+    _, settings = resolve_settings(sequence)
     names, compiles = ("short-term", sequence.names[0]), worth_compiling(settings, device)
     context = Context(
         settings, sequence.num_actions, seed, names, device=device, compiles=compiles, emulator_threads=emulator_threads
@@ -82,7 +82,7 @@ def main() -> None:
     if words.frames < 1 or (words.json and not words.json.absolute().parent.is_dir()):
         parser.error("--frames must be at least 1, and the folder of --json must be there")
     try:
-        device = torch.device(find_device(words.device))
+        device = torch.device(resolve_device(words.device))
         find_sequence(words.task)
     except UserError as error:
         parser.error(str(error)[:200])

@@ -14,14 +14,18 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from reaper.engines.local import Listener, run_stages
-from reaper.engines.signals import Stop
+from reaper.engines.base import Listener
+from reaper.engines.execute import execute
 from reaper.monitoring.heartbeat import Heartbeat
 from reaper.monitoring.listeners import monitor
 from reaper.progress import CurvePoints, Event, PhaseProgress
 from reaper.storage.store import Store
+from reaper.study.options import StudyOptions
 from reaper.study.plan import Plan, plan
 from reaper.study.stages import Stage
 
@@ -52,19 +56,19 @@ class Alternating:
 def ignore(stage: Stage, event: Event) -> None: ...
 
 
-def run(study: Plan, out: Path, listener: Alternating) -> None:
-    store = Store.open_for(out, study.common)
-    for chain in study.chains:
-        store.write_run(chain.name, chain.record())
-    with monitor(store, [chain.name for chain in study.chains], ignore) as listener.monitor:
-        run_stages(study.stages, store, study.resources, Stop(), listener)
-    store.close()
+def run(study: Plan, options: StudyOptions, listener: Alternating) -> None:
+    @contextmanager
+    def listeners(store: Store) -> Iterator[Listener]:
+        with monitor(store, [chain.name for chain in study.chains], ignore) as listener.monitor:
+            yield listener
+
+    execute(study, options, listeners)
 
 
 def seconds_per_beat(beats: int = 200) -> float:
     """Processor time of one beat of the heartbeat, with one running stage."""
     with tempfile.TemporaryDirectory() as folder:
-        stage = plan(["single"], "catch", device="cpu").stages[0]
+        stage = plan(["single"], StudyOptions(tasks="catch", device="cpu")).stages[0]
         heartbeat = Heartbeat(Store(folder), print)
         heartbeat(stage, PhaseProgress("learn", "agent steps", 1, 2))
         started = time.thread_time()
@@ -78,11 +82,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--fraction", type=float, default=1.0)
     arguments = parser.parse_args()
-    study = plan(["single"], "catch", fraction=arguments.fraction, device="cpu", workers=1)
+    options = StudyOptions(tasks="catch", fraction=arguments.fraction, device="cpu", workers=1)
     listener = Alternating()
     for _ in range(arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            run(study, Path(folder) / "out", listener)
+            run(plan(["single"], options), replace(options, out=Path(folder) / "out"), listener)
     monitored, alone = (statistics.median(listener.seconds[kind]) for kind in (True, False))
     found = {"intervals": len(listener.seconds[True]), "ms_monitored": 1e3 * monitored, "ms_alone": 1e3 * alone}
     print(json.dumps({**found, "ratio": monitored / alone, "ms_per_beat": 1e3 * seconds_per_beat()}, indent=1))

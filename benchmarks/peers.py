@@ -126,7 +126,7 @@ def reaper_rate(frames: int, device_name: str) -> float:
     from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
     from reaper.config.presets import PAPER, with_overrides
     from reaper.context import Context
-    from reaper.engines.local import keep_freed_memory
+    from reaper.engines.resources import keep_freed_memory
     from reaper.learning.short_term import ShortTerm
     from reaper.tasks.sequence import find_task
 

@@ -2,13 +2,16 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
 
+from reaper.cli import run as cli_run
 from reaper.errors import Stopped
 from reaper.storage.checkpoints import CheckpointDir
-from reaper.study.plan import execute, plan
+from reaper.study.options import StudyOptions
+from reaper.study.plan import plan
 
 torch.set_num_threads(1)
 
@@ -34,12 +37,23 @@ TINY = {
 }
 
 
-def run_tiny(out, conditions, tasks="catch,dodge,frog", seeds=(0,), workers=1, overrides=None, **options):
+def tiny_options(*, overrides=None, **options):
+    """Options of a shrunk study: on the CPU with one worker, unless others are given."""
+    return StudyOptions(**{"device": "cpu", "workers": 1, **options}, overrides={**TINY, **(overrides or {})})
+
+
+def plan_tiny(conditions, tasks="catch,dodge,frog", **options):
+    return plan(conditions, tiny_options(tasks=tasks, **options))
+
+
+def run_plan(study, out, listener=lambda stage, event: None, **changes):
+    """Executes a plan in `out` with its own options, except for the changes, and returns its store."""
+    return cli_run.run_plan(study, replace(study.config.options, out=out, **changes), listener)
+
+
+def run_tiny(out, conditions, tasks="catch,dodge,frog", **options):
     """Runs a shrunk study and returns its store."""
-    study = plan(
-        conditions, tasks, seeds, device="cpu", overrides={**TINY, **(overrides or {})}, workers=workers, **options
-    )
-    return execute(study, out, lambda stage, event: None)
+    return run_plan(plan_tiny(conditions, tasks, **options), out)
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +83,7 @@ def two_seeds(tmp_path_factory):
 def half_finished(tmp_path_factory):
     """A run that was asked to stop in its second long-term memory, with two checkpoints; not to be written to."""
     folder = tmp_path_factory.mktemp("half") / "run"
-    study = plan(["RePR"], "catch,dodge", device="cpu", overrides=TINY, workers=1, checkpoint_every="24")
+    study = plan_tiny(["RePR"], "catch,dodge", checkpoint_every="24")
     written, second = CheckpointDir.write, study.chains[0].memories[1].digest
 
     def write_and_stop(self, tensors, others):
@@ -80,5 +94,5 @@ def half_finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CheckpointDir, "write", write_and_stop)
         with pytest.raises(Stopped):
-            execute(study, folder, lambda stage, event: None)
+            run_plan(study, folder)
     return folder

@@ -1,4 +1,4 @@
-"""reaper: one agent learns one task after another and forgets none of them.
+"""reaper: continual reinforcement learning. One agent learns one task after another and forgets none of them.
 
 import reaper
 
@@ -9,78 +9,67 @@ action, _ = agent.predict(observation)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from reaper.agent import Agent, load
-from reaper.cli.display import show_progress
 from reaper.errors import UserError
-from reaper.results.runs import RunResult, read_results
-from reaper.retention import Recall, Remembered, Retention, register_retention
-from reaper.study.conditions import CONDITIONS, Condition, register_condition
-from reaper.study.plan import execute, plan
-from reaper.tasks.sequence import register_task
-from reaper.tasks.task import Step, Task, VectorTask
 from reaper.version import VERSION as __version__
 
+if TYPE_CHECKING:
+    from reaper.agent import Agent, load
+    from reaper.results.runs import RunResult
+    from reaper.retention import Recall, Remembered, Retention, register_retention
+    from reaper.study.conditions import CONDITIONS, Condition, register_condition
+    from reaper.tasks.sequence import register_task
+    from reaper.tasks.task import Step, Task, VectorTask
 
-def run(
-    conditions: Sequence[str] | str,
-    tasks: str = "arcade-3",
-    seeds: Sequence[int] = (0,),
-    fraction: float = 1.0,
-    out: str | Path = "runs/latest",
-    device: str = "auto",
-    scale: str | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    workers: int | None = None,
-    quiet: bool = False,
-    checkpoint_every: str = "10m",
-    share: bool = False,
-    engine: str = "local",
-    address: str | None = None,
-    store: str | None = None,
-    gpus_per_stage: float | None = None,
-    tensorboard: bool = True,
-    wandb: bool = False,
-    continue_from: str | Path | None = None,
-    from_condition: str | None = None,
-    from_seed: int | None = None,
-) -> list[RunResult]:
-    """Runs conditions on a sequence of tasks, as `reaper run` does, and returns what they scored.
+# Where the public names are defined. They are imported when they are first used, so that `reaper --help`, which imports
+# this package, does not import torch.
+_EXPORTS = {
+    "CONDITIONS": "reaper.study.conditions",
+    "Agent": "reaper.agent",
+    "Condition": "reaper.study.conditions",
+    "Recall": "reaper.retention",
+    "Remembered": "reaper.retention",
+    "Retention": "reaper.retention",
+    "RunResult": "reaper.results.runs",
+    "Step": "reaper.tasks.task",
+    "Task": "reaper.tasks.task",
+    "VectorTask": "reaper.tasks.task",
+    "load": "reaper.agent",
+    "register_condition": "reaper.study.conditions",
+    "register_retention": "reaper.retention",
+    "register_task": "reaper.tasks.sequence",
+}
 
-    Stages that are already in `out` are not run again, and one that was interrupted goes on from its last checkpoint.
-    With more than one worker, call this from under
-    `if __name__ == "__main__":`, as for everything that starts processes. With `engine="ray"` stages run on a Ray
-    cluster (docs/guides/clusters.md). `tensorboard` draws curves in `out`, `wandb` sends them there
-    (docs/guides/monitoring.md). With `continue_from`, a long-term memory from elsewhere learns the tasks after those it knows (docs/guides/zoo.md).
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'reaper' has no attribute {name!r}")
+    return getattr(importlib.import_module(_EXPORTS[name]), name)
+
+
+def run(conditions: Sequence[str] | str, **options: Any) -> list[RunResult]:
+    """Runs conditions on a sequence of tasks, as `reaper run` does, and returns their results.
+
+    The options are the fields of `reaper.study.options.StudyOptions`, which are also the flags of `reaper run`:
+    `reaper.run("RePR", tasks="arcade-3", seeds=(0, 1), out="runs/mine", workers=2)`.
+
+    Stages that are finished in `out` are not run again, and an interrupted one resumes from its last checkpoint. With
+    more than one worker, call this under `if __name__ == "__main__":`, as everything that starts processes.
     """
+    from reaper.cli.run import run_with_display
+    from reaper.results.runs import read_results
+    from reaper.study.options import StudyOptions
+    from reaper.study.plan import plan
+
     names = [conditions] if isinstance(conditions, str) else list(conditions)
-    study = plan(
-        names,
-        tasks,
-        seeds,
-        fraction,
-        device,
-        scale,
-        overrides,
-        workers,
-        checkpoint_every,
-        engine,
-        address,
-        store,
-        gpus_per_stage,
-        continue_from,
-        from_condition,
-        from_seed,
-    )
-    with show_progress(len(study.stages), Console(stderr=True), quiet) as listen:
-        finished = execute(study, out, listen, share, tensorboard, wandb)
-    wanted = {chain.name for chain in study.chains}
-    return [result for result in read_results(finished) if result.record["name"] in wanted]
+    chosen = StudyOptions.of(**options)
+    study = plan(names, chosen)
+    store = run_with_display(study, chosen)
+    runs = {chain.name for chain in study.chains}
+    return [result for result in read_results(store) if result.record["name"] in runs]
 
 
 __all__ = [

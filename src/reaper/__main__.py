@@ -1,8 +1,8 @@
-"""`python -m reaper`, where the command is not on the path."""
+"""`python -m reaper`, for when the `reaper` script is not on the path."""
 
 import sys
 
 from reaper.cli.main import main
 
-if __name__ == "__main__":  # not where worker processes import it anew
+if __name__ == "__main__":  # worker processes import this module too
     sys.exit(main())

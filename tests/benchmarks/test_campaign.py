@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import TINY, run_tiny
+from conftest import TINY, plan_tiny, run_plan, run_tiny
 
 from reaper.errors import UserError
 from reaper.results.runs import read_results
@@ -16,7 +16,6 @@ from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
 from reaper.storage.thinning import export_stages
 from reaper.storage.verify import verify
-from reaper.study.plan import execute, plan
 from reaper.study.stages import read_whole
 
 QUICK = {"rehearsal.capacity": 3000, "evaluation.interval": 10_000, "evaluation.episodes": 1}
@@ -74,8 +73,8 @@ def test_tests_can_be_left_for_home(campaign, tmp_path):
     home = tmp_path / "home" / "store"
     kinds = [Store.open(home).stage(digest).manifest["spec"]["kind"] for digest in Store.open(home).stages()]
     assert sorted(kinds) == ["consolidate", "consolidate", "short-term", "short-term"]
-    study, ran = plan(["no-reh"], "catch,dodge", device="cpu", overrides=settings, workers=1), []
-    execute(study, home, lambda stage, event: ran.append(stage.kind) if event.name == "started" else None)
+    study, ran = plan_tiny(["no-reh"], "catch,dodge", overrides=settings), []
+    run_plan(study, home, lambda stage, event: ran.append(stage.kind) if event.name == "started" else None)
     assert set(ran) == {"evaluate"}
     assert all(result.finished for result in read_results(Store.open(home)))
 
@@ -110,7 +109,7 @@ def test_slices_end_where_one_run_ends(campaign, tmp_path, monkeypatch):
 def test_a_chain_that_cannot_travel_is_begun_only_if_all_of_it_fits(campaign, tmp_path):
     from campaign_plan import Pace, Slice, in_order
 
-    study = plan(["reh"], "catch,dodge", device="cpu", overrides={**TINY, **QUICK}, workers=1)
+    study = plan_tiny(["reh"], "catch,dodge", overrides=QUICK)
     store = run_tiny(tmp_path / "run", ["no-reh"], "catch,dodge", overrides=QUICK)  # has the teachers
     slice_ = Slice(in_order(study.chains), store, Pace(10.0, 10.0, 1.0, 0.0), 1_700_000, frozenset(), margin=1.0)
     first = slice_.choose(1e9)[0]

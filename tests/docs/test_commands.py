@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from doc_pages import PAGES, ROOT, commands, in_backticks
 
-from reaper.cli.main import take_overrides
-from reaper.cli.parser import build_parser, options_of
+from reaper.cli.parser import build_parser, known_flags, take_dotted
 from reaper.config.presets import PAPER, at_fraction, check, setting_names, with_overrides
+from reaper.engines import ENGINES
+from reaper.engines.base import build_engine, split_engine_options
 from reaper.study.conditions import CONDITIONS
 from reaper.tasks.sequence import find_sequence
 
@@ -29,8 +31,11 @@ def _given(commands: list[tuple[str, list[str]]]) -> pytest.MarkDecorator:
 
 @_given(commands("reaper"))
 def test_reaper_commands_are_understood(where: str, words: list[str]):
-    rest, overrides = take_overrides(words, TAKE_SETTINGS, PARSER)
+    rest, dotted = take_dotted(words, TAKE_SETTINGS, PARSER)
     arguments = PARSER.parse_args(rest)
+    engine = getattr(arguments, "engine", "local")
+    overrides, engine_options = split_engine_options(dotted, engine)
+    build_engine(engine, engine_options)
     settings = with_overrides(PAPER, overrides)
     check(at_fraction(settings, getattr(arguments, "fraction", 1.0)))
     for name in getattr(arguments, "conditions", []):
@@ -67,7 +72,7 @@ def test_commands_and_options_in_the_text_exist(page: Path):
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), quoted
         if words[0] == "reaper" and len(words) > 1 and words[1].islower():
             assert words[1] in _command_names(), quoted
-            known = {*options_of(PARSER, words[1]), *_settings(words[1])}
+            known = {*known_flags(PARSER, words[1]), *_settings(words[1])}
             assert {word for word in words if word.startswith("--")} <= known, quoted
         if re.fullmatch(r"--[a-z][a-z-]*\.[a-z-]+( .*)?", quoted):
             assert words[0] in _settings("run"), quoted
@@ -78,4 +83,7 @@ def _command_names() -> list[str]:
 
 
 def _settings(command: str) -> set[str]:
-    return {f"--{name}" for name in setting_names()} if command in TAKE_SETTINGS else set()
+    if command not in TAKE_SETTINGS:
+        return set()
+    engine_options = [f"{name}.{f.name}".replace("_", "-") for name, kind in ENGINES.items() for f in fields(kind)]
+    return {f"--{name}" for name in (*setting_names(), *engine_options)}

@@ -14,19 +14,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from conftest import TINY  # sets one thread
+from conftest import run_plan, tiny_options  # sets one thread
 
 from reaper.storage.checkpoints import CheckpointDir
 from reaper.study.experiments import plan_experiment
-from reaper.study.plan import execute
 
-SHORT = {**TINY, "short-term.agent-steps": 160, "evaluation.interval": 200, "ewc.fisher-batches": 4}
+SHORT = {"short-term.agent-steps": 160, "evaluation.interval": 200, "ewc.fisher-batches": 4}
 KINDS = ("student", "fisher")  # an overlap takes no time that could be lost
 
 
 def study(name):
-    options = {"device": "cpu", "workers": 1, "overrides": SHORT, "checkpoint_every": "24"}
-    return plan_experiment(name, "catch,dodge", **options)
+    return plan_experiment(name, tiny_options(tasks="catch,dodge", overrides=SHORT, checkpoint_every="24"))
 
 
 def killing(kinds, told):
@@ -50,7 +48,7 @@ def attempt(name, out):
     if child == 0:
         code = 1
         try:
-            execute(study(name), out, lambda stage, event: None)
+            run_plan(study(name), out)
             code = 0
         finally:
             os._exit(code)

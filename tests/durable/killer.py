@@ -21,11 +21,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from conftest import TINY  # sets one thread
+from conftest import plan_tiny, run_plan  # sets one thread
 
 import reaper.study.stage_run
 from reaper.monitoring import event_files, images
-from reaper.study.plan import execute, plan
 
 event_files.new_event(0, [event_files.scalar_value("", 0.0)])  # imports what draws curves
 images.as_png(images.Image.new("L", (1, 1)))
@@ -34,9 +33,7 @@ LONGER = {"generator.steps": 60, "long-term.agent-steps": 400, "short-term.agent
 
 
 def study(conditions):
-    overrides = {**TINY, **LONGER}
-    tasks = "arcade-3"
-    return plan(conditions, tasks, device="cpu", workers=1, overrides=overrides, checkpoint_every="24")
+    return plan_tiny(conditions, "arcade-3", overrides=LONGER, checkpoint_every="24")
 
 
 def attempt(conditions, out, seconds, aimed_at=frozenset()):
@@ -46,7 +43,7 @@ def attempt(conditions, out, seconds, aimed_at=frozenset()):
     if child == 0:
         code = 1
         try:
-            execute(study(conditions), out, lambda stage, event: None)
+            run_plan(study(conditions), out)
             code = 0
         finally:
             os._exit(code)

@@ -9,11 +9,10 @@ import subprocess
 from contextlib import contextmanager
 
 import pytest
-from conftest import TINY, run_tiny, run_words
+from conftest import plan_tiny, run_plan, run_tiny, run_words
 from ruins import command, contents, refused, results
 
 from reaper.errors import StorageFailed
-from reaper.study.plan import execute, plan
 
 WORDS = {"tasks": "catch", "every": "60"}
 
@@ -128,7 +127,7 @@ def test_files_that_may_not_grow(undisturbed, tmp_path, capfd):
             run_tiny(out, ["RePR"], "catch", checkpoint_every="60")
     with largest_file(10_000):
         assert "File too large" in refused(capfd, 74, "export", undisturbed, tmp_path / "pack.reaper")
-        words = ["play", undisturbed, "--task", "catch", "--games", "1", "--video", tmp_path / "film.gif"]
+        words = ["play", undisturbed, "--task", "catch", "--episodes", "1", "--video", tmp_path / "film.gif"]
         assert "File too large" in refused(capfd, 74, *words)
     run_tiny(out, ["RePR"], "catch", checkpoint_every="60")
     assert same_results(out, undisturbed)
@@ -184,7 +183,7 @@ def test_a_read_only_disk(undisturbed, disk, capfd):
         ["verify", out, "--set-aside"],
     ):
         assert "Read-only file system" in refused(capfd, 74, *words)
-    assert command(capfd, "play", out, "--task", "catch", "--games", "1")[0] == 0
+    assert command(capfd, "play", out, "--task", "catch", "--episodes", "1")[0] == 0
     assert command(capfd, "verify", out)[0] == 0
     assert contents(disk) == before
 
@@ -201,9 +200,9 @@ def test_a_folder_that_vanishes_in_the_middle(undisturbed, tmp_path, event):
             seen.append(event)
             out.rename(tmp_path / "elsewhere")
 
-    study = plan(["RePR"], "catch", device="cpu", overrides=TINY, workers=1, checkpoint_every="60")
+    study = plan_tiny(["RePR"], "catch", checkpoint_every="60")
     with pytest.raises(StorageFailed):
-        execute(study, out, take_away)
+        run_plan(study, out, take_away)
     shutil.rmtree(out, ignore_errors=True)
     (tmp_path / "elsewhere").rename(out)
     run_tiny(out, ["RePR"], "catch", checkpoint_every="60")

@@ -145,7 +145,7 @@ def test_a_memory_is_moved_and_plays_the_same(two_seeds, tmp_path):
         assert moved.tasks == ("catch",)
         for name, tensor in (*original.memory.agent.items(), *original.memory.retained.items()):
             assert torch.equal(tensor, (moved.memory.agent | moved.memory.retained)[name])
-    assert main(["play", str(pack), "--task", "catch", "--games", "1"]) == 0
+    assert main(["play", str(pack), "--task", "catch", "--episodes", "1"]) == 0
 
 
 def test_half_precision_is_marked_and_never_taken_for_a_stage(two_seeds, tmp_path, capfd):

@@ -4,14 +4,13 @@ import sys
 from collections import Counter
 
 import pytest
-from conftest import TINY, run_tiny
+from conftest import plan_tiny, run_plan, run_tiny
 from curves import read_curves
 
 from reaper.cli.main import main
 from reaper.errors import Diverged, Stopped, UserError
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
-from reaper.study.plan import execute, plan
 
 # Long enough for a node to be killed in the middle of a stage that has left checkpoints.
 LONGER = {"short-term.agent-steps": 960, "long-term.agent-steps": 480}
@@ -35,11 +34,9 @@ def artefacts(out):
     }
 
 
-def tiny_plan(conditions, tasks, seeds=(0,), overrides=None, **options):
-    overrides = {**TINY, **(overrides or {})}
-    return plan(
-        conditions, tasks, seeds, device="cpu", overrides=overrides, workers=2, checkpoint_every="24", **options
-    )
+def two_workers(conditions, tasks, seeds=(0,), overrides=None, **options):
+    options = {"workers": 2, "checkpoint_every": "24", **options}
+    return plan_tiny(conditions, tasks, seeds=seeds, overrides=overrides, **options)
 
 
 class Events(list):
@@ -92,10 +89,10 @@ class KillingANode(Events):
 
 def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
     conditions, tasks = ["RePR", "no-reh"], "catch,dodge"
-    execute(tiny_plan(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
+    run_plan(two_workers(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
     listen = KillingANode(cluster, tmp_path / "ray")
-    study = tiny_plan(conditions, tasks, overrides=LONGER, engine="ray", address=cluster.address)
-    execute(study, tmp_path / "ray", listen)
+    study = two_workers(conditions, tasks, overrides=LONGER, engine="ray", engine_options={"address": cluster.address})
+    run_plan(study, tmp_path / "ray", listen)
     assert listen.killed
     assert any("its worker was lost" in text for text in listen.texts())
     expected, found = artefacts(tmp_path / "local"), artefacts(tmp_path / "ray")
@@ -114,9 +111,15 @@ def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
 @pytest.mark.long
 def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
     diverging = {"generator.learning-rate": 1e30}
-    study = tiny_plan(["RePR", "no-reh"], "catch,dodge", overrides=diverging, engine="ray", address=cluster.address)
+    study = two_workers(
+        ["RePR", "no-reh"],
+        "catch,dodge",
+        overrides=diverging,
+        engine="ray",
+        engine_options={"address": cluster.address},
+    )
     with pytest.raises(Diverged, match="generator"):
-        execute(study, tmp_path / "ray", lambda stage, event: None)
+        run_plan(study, tmp_path / "ray", lambda stage, event: None)
     finished = {stage.title for stage in study.stages if Store(tmp_path / "ray").has(stage.digest)}
     assert finished == {stage.title for stage in study.stages if not stage.title.startswith("RePR")}
 
@@ -125,18 +128,23 @@ def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
 def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkeypatch):
     """Teachers are trained once for all conditions; a stopped study brings its checkpoints home and goes on."""
     tasks, long_enough_to_be_stopped = "catch,dodge,frog", {"short-term.agent-steps": 2400}
-    local = tiny_plan(MAIN, tasks, (0, 1), long_enough_to_be_stopped)
-    execute(local, tmp_path / "local", lambda stage, event: None)
-    study = tiny_plan(
-        MAIN, tasks, (0, 1), long_enough_to_be_stopped, engine="ray", address=cluster.address, store="fetch"
+    local = two_workers(MAIN, tasks, (0, 1), long_enough_to_be_stopped)
+    run_plan(local, tmp_path / "local", lambda stage, event: None)
+    study = two_workers(
+        MAIN,
+        tasks,
+        (0, 1),
+        long_enough_to_be_stopped,
+        engine="ray",
+        engine_options={"address": cluster.address, "store": "fetch"},
     )
     listen, out = Events(), tmp_path / "ray"
     monkeypatch.setattr("reaper.engines.signals.Stop.__call__", lambda stop: listen.in_the_middle_of("short-term"))
     with pytest.raises(Stopped):
-        execute(study, out, listen)
+        run_plan(study, out, listen)
     monkeypatch.undo()
     assert list(out.glob("unfinished/*/[0-9]*/manifest.json"))
-    execute(study, out, listen)
+    run_plan(study, out, listen)
     assert listen.kinds("finished")["short-term"] == 3 * 2
     assert listen.kinds("finished") == Counter(stage.kind for stage in study.stages)
     assert artefacts(tmp_path / "local") == artefacts(out)
@@ -146,8 +154,7 @@ def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkey
 @pytest.mark.long
 def test_the_local_engine_trains_each_teacher_once(tmp_path):
     listen = Events()
-    smaller = {**TINY, **SHORTER}
-    execute(plan(MAIN, "arcade-3", (0, 1), device="cpu", overrides=smaller, workers=2), tmp_path / "run", listen)
+    run_plan(plan_tiny(MAIN, "arcade-3", seeds=(0, 1), overrides=SHORTER, workers=2), tmp_path / "run", listen)
     assert listen.kinds("started")["short-term"] == 3 * 2
 
 
@@ -169,12 +176,14 @@ def test_without_ray_its_pip_command_is_named(tmp_path, monkeypatch, capfd):
     ("words", "complaint"),
     [
         ("--engine rya", "unknown engine 'rya'; did you mean 'ray'?"),
-        ("--address auto", "--address is for --engine ray"),
-        ("--store fetch", "--store is for --engine ray"),
-        ("--engine ray --store fetched", "did you mean 'fetch'?"),
-        ("--engine ray --gpus-per-stage 1.5", "--gpus-per-stage must be"),
-        ("--engine ray --address ray://here:1", "run reaper on a node of the cluster"),
-        ("--engine ray --store fetch --share", "leave out --share"),
+        ("--ray.address auto", "--ray.address is for --engine ray"),
+        ("--ray.store fetch", "--ray.store is for --engine ray"),
+        ("--engine ray --ray.adress auto", "unknown option of engine ray 'adress'; did you mean 'address'?"),
+        ("--local.store fetch", "engine local has no options"),
+        ("--engine ray --ray.store fetched", "did you mean 'fetch'?"),
+        ("--engine ray --ray.gpus-per-stage 1.5", "--ray.gpus-per-stage must be"),
+        ("--engine ray --ray.address ray://here:1", "run reaper on a node of the cluster"),
+        ("--engine ray --ray.store fetch --share", "leave out --share"),
     ],
 )
 def test_options_that_do_not_fit_are_one_line(words, complaint, tmp_path, capfd):
@@ -187,7 +196,7 @@ def test_options_that_do_not_fit_are_one_line(words, complaint, tmp_path, capfd)
 
 def test_no_cluster_at_the_address_is_one_line(tmp_path, capfd):
     pytest.importorskip("ray")
-    words = ["run", "no-reh", "--tasks", "catch", "--engine", "ray", "--address", "127.0.0.1:1"]
+    words = ["run", "no-reh", "--tasks", "catch", "--engine", "ray", "--ray.address", "127.0.0.1:1"]
     assert main([*words, "--out", str(tmp_path / "run")]) == 2
     assert "no Ray cluster at 127.0.0.1:1" in capfd.readouterr().err
 
@@ -195,12 +204,20 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path, capfd):
 def test_a_worker_that_does_not_see_the_store_says_so(tmp_path):
     pytest.importorskip("ray")
     from reaper.engines.ray_worker import Order, _open_shared
-    from reaper.storage.checkpoints import Interval
+    from reaper.study.stage_run import StageResources
     from reaper.study.stages import Stage
 
     for name, header in (("nowhere", {}), ("other", {"settings": "others"})):
         if header:
             run_tiny(tmp_path / name, ["single"], tasks="catch")
-        order = Order(Stage({}, ""), "cpu", 1, Interval(), str(tmp_path / name), header, "", False)
-        with pytest.raises(UserError, match=r"does not see this run in .*--store fetch"):
+        order = Order(
+            stage=Stage({}, ""),
+            resources=StageResources(),
+            threads=1,
+            folder=str(tmp_path / name),
+            header=header,
+            study="",
+            shared=False,
+        )
+        with pytest.raises(UserError, match=r"does not see this run in .*--ray.store fetch"):
             _open_shared(order)

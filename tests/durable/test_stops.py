@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY, run_tiny
+from conftest import TINY, plan_tiny, run_plan, run_tiny
 from curves import read_curves
 
 from reaper.engines.signals import Stop
@@ -19,7 +19,6 @@ from reaper.learning.trainer import BestWeights
 from reaper.retention import NoRetention, OnlineEWC
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.storage.store import Store
-from reaper.study.plan import execute, plan
 
 LONG = {"short-term.agent-steps": "200000", "evaluation.interval": "200000"}
 
@@ -184,10 +183,10 @@ def test_numbers_that_go_wrong_stop_the_stage(tmp_path, setting, says):
 def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, workers):
     """The generators diverge; the condition without one is finished, and a second try has only the others left."""
     overrides = {**TINY, "generator.learning-rate": 1e30}
-    study = plan(["RePR", "no-reh"], "catch,dodge", device="cpu", workers=workers, overrides=overrides)
+    study = plan_tiny(["RePR", "no-reh"], "catch,dodge", workers=workers, overrides=overrides)
     told = []
     with pytest.raises(Diverged, match="generator"):
-        execute(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.name)))
+        run_plan(study, tmp_path / "out", lambda stage, event: told.append((stage.title, event.name)))
     assert [title for title, event in told if event == "failed"] == ["RePR: consolidate catch (seed 0)"]
     store = Store(tmp_path / "out")
     finished = {stage.title for stage in study.stages if store.has(stage.digest)}
@@ -213,9 +212,9 @@ def test_what_would_hit_every_stage_stops_them_all(tmp_path, monkeypatch):
     monkeypatch.setattr(OnlineEWC, "remember", full)
     monkeypatch.setattr(NoRetention, "remember", full)
     told = []
-    study = plan(["online-ewc", "no-reh"], "catch,dodge", device="cpu", workers=1, overrides=TINY)
+    study = plan_tiny(["online-ewc", "no-reh"], "catch,dodge")
     with pytest.raises(StorageFailed):
-        execute(study, tmp_path / "out", lambda stage, event: told.append(event.name))
+        run_plan(study, tmp_path / "out", lambda stage, event: told.append(event.name))
     assert told.count("failed") == 1
 
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 from browser import find_browser, look_at
-from conftest import TINY
+from conftest import run_plan, tiny_options
 
 from reaper.report import rendering, theme
 from reaper.report.page import write_report
 from reaper.study.experiments import EXPERIMENTS, plan_experiment
-from reaper.study.plan import execute
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome, and none is installed"),
 ]
 WIDTHS = (1280, 400)
-OPTIONS = {"device": "cpu", "workers": 1, "overrides": {**TINY, "evaluation.interval": 200}}
+OVERRIDES = {"evaluation.interval": 200}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,8 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         patch.setattr(rendering, "as_pdf", lambda figure: None)
         for name in EXPERIMENTS:
             tasks = "arcade-6" if name == "extended" else "arcade-3"
-            store = execute(plan_experiment(name, tasks, **OPTIONS), folder / "run", lambda stage, event: None)
+            options = tiny_options(tasks=tasks, overrides=OVERRIDES)
+            store = run_plan(plan_experiment(name, options), folder / "run")
             page = write_report(store)
             written[name] = Path(shutil.copy(page, folder / f"{name}.html"))
     return written

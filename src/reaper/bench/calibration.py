@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from reaper.context import Context
-from reaper.engines.local import Resources
+from reaper.engines.resources import Resources
 from reaper.equations import fisher_diagonal
 from reaper.errors import Stopped
 from reaper.generators.gan.training import AdversarialTraining

@@ -13,7 +13,7 @@ from typing import Any
 
 from reaper.bench.calibration import Probe
 from reaper.config.settings import Settings
-from reaper.engines.local import Resources
+from reaper.engines.resources import Resources
 from reaper.retention import EWC, RETENTIONS, OnlineEWC
 from reaper.storage.files import canonical
 from reaper.storage.store import Store

@@ -12,7 +12,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn
 
-from reaper.engines.local import Listener
+from reaper.engines.base import Listener
 from reaper.progress import (
     CurvePoints,
     CurvesRestarted,

@@ -1,4 +1,4 @@
-"""Finding a Ray cluster, or starting one on this machine, and what it can run."""
+"""Connecting to a Ray cluster, or starting one on this machine, and checking what it can run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SECONDS_TO_ANSWER = 20.0
 
 @contextmanager
 def connected(address: str | None) -> Iterator[None]:
-    """A connection to the cluster at `address`, or to one that lives as long as this study."""
-    if ray.is_initialized():  # by the program that calls us, which then keeps it
+    """A connection to the cluster at `address`, or to one that is started for this study."""
+    if ray.is_initialized():  # by the calling program, which also shuts it down
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS")
-    with _own_signals():
+    with _signal_handlers_restored():
         _start() if address in (None, "", "local") else _connect(address)
     try:
         yield
@@ -37,7 +37,7 @@ def connected(address: str | None) -> Iterator[None]:
 
 
 def _start() -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what is run here is nobody else's business
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
     cores = len(os.sched_getaffinity(0))
     ray.init("local", num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
@@ -53,10 +53,10 @@ def _connect(address: str) -> None:
 
 
 def _check_listening(address: str) -> None:
-    """Says at once what Ray itself would say after minutes, if at all."""
+    """Fails at once where Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise UserError(f"--address takes HOST:PORT or auto, not {address!r}")
+        raise UserError(f"--ray.address takes HOST:PORT or auto, not {address!r}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
     except (OSError, OverflowError) as error:
@@ -64,7 +64,7 @@ def _check_listening(address: str) -> None:
 
 
 def _check_answering(address: str) -> None:
-    """Asks in a process of its own, because Ray cannot be told how long to wait."""
+    """Asks in a separate process, because Ray has no timeout for this."""
     asking = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
         answer = subprocess.run(asking, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
@@ -72,11 +72,11 @@ def _check_answering(address: str) -> None:
         raise _unreachable(address, "no answer") from None
     if "AuthenticationError" in answer.stderr:
         raise UserError(
-            f"the Ray cluster at {address} asks for a token; give it as Ray's manual says (RAY_AUTH_MODE=token, the "
-            "token on every node)"
+            f"the Ray cluster at {address} needs a token; see Ray's documentation (RAY_AUTH_MODE=token, and the token "
+            "on every node)"
         )
     if answer.returncode:
-        raise _unreachable(address, "none answers")
+        raise _unreachable(address, "no cluster answers")
 
 
 def _unreachable(address: str, reason: str) -> UserError:
@@ -84,8 +84,8 @@ def _unreachable(address: str, reason: str) -> UserError:
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray replaces the handler of SIGTERM when it connects; ours is put back."""
+def _signal_handlers_restored() -> Iterator[None]:
+    """Ray replaces the handler of SIGTERM when it connects; this restores ours."""
     here = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if here else {}
     try:
@@ -95,19 +95,19 @@ def _own_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def find_device(name: str) -> str:
-    """`auto` is the GPU where the cluster has one."""
+def resolve_device(name: str) -> str:
+    """`auto` is the GPU if the cluster has one."""
     if name == "auto":
         return "cuda" if ray.cluster_resources().get("GPU") else "cpu"
     return name
 
 
 def check_fit(cpus: int, gpus: float) -> None:
-    """A stage that fits on no node would wait for ever."""
+    """Raises an error if a stage fits on no node: it would wait forever."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         wanted = f"{cpus} CPUs" + (f" and {gpus:g} GPUs" if gpus else "")
         raise UserError(
-            f"no node of the Ray cluster has the {wanted} that a stage asks for; more --workers means fewer CPUs for "
-            "each, and --gpus-per-stage sets the share of a GPU"
+            f"no node of the Ray cluster has the {wanted} that a stage needs; more --workers means fewer CPUs per "
+            "stage, and --ray.gpus-per-stage sets the share of a GPU"
         )

@@ -1,4 +1,4 @@
-"""The worker's side of the Ray engine: one stage as a Ray task, and its line to the driver."""
+"""The worker's side of the Ray engine: one stage as a Ray task, and its connection to the driver."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ import ray
 import torch
 from ray.exceptions import RayError
 
-from reaper.engines.local import keep_freed_memory
+from reaper.engines.resources import keep_freed_memory
 from reaper.errors import Stopped, UserError
 from reaper.progress import Event, Progress, StageStarted
-from reaper.storage.checkpoints import Interval
 from reaper.storage.store import Store
 from reaper.storage.transfer import (
     NO_CHECKPOINT,
@@ -32,32 +31,32 @@ from reaper.storage.transfer import (
     unpack_checkpoint,
     unpack_stage,
 )
+from reaper.study.stage_run import StageResources
 from reaper.study.stages import Stage, run_stage
 from reaper.version import VERSION
 
 SECONDS_BETWEEN_EVENTS = 0.5
-SECONDS_BETWEEN_QUESTIONS = 0.3  # whether to stop
-SECONDS_BETWEEN_LOOKS = 1.0
-PATIENCE = 180.0  # seconds; file systems take so long at most to notice a dead machine, or a new file
+SECONDS_BETWEEN_STOP_CHECKS = 0.3
+SECONDS_BETWEEN_POLLS = 1.0
+TIMEOUT = 180.0  # seconds; the longest that file systems take to notice a dead machine or a new file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Order:
     """What a worker is asked to do."""
 
     stage: Stage
-    device: str
+    resources: StageResources
     threads: int
-    every: Interval
-    folder: str  # of the store, where it is shared
+    folder: str  # of the store, if all nodes see it
     header: Mapping[str, Any]  # of the store
-    study: str  # names the folder on a node that works without the store
-    others: bool  # whether other engines may be at work in the store
+    study: str  # names the working folder on a node that does not see the store
+    shared: bool  # whether other engines may write to the store
     version: str = VERSION
 
 
-class Exchange:
-    """Between the driver and its workers: events one way, the wish to stop the other. Runs as a Ray actor."""
+class EventHub:
+    """A Ray actor between the driver and its workers: events one way, the request to stop the other."""
 
     def __init__(self) -> None:
         self._events: list[tuple[str, Event]] = []
@@ -78,33 +77,33 @@ class Exchange:
         return self._stopping
 
 
-class Line:
-    """A worker's line to the exchange."""
+class Connection:
+    """A worker's connection to the hub."""
 
-    def __init__(self, exchange: Any, stage: Stage) -> None:
-        self._exchange, self._digest = exchange, stage.digest
-        self._answer: Any = None
-        self._next, self._stopping = 0.0, False
-        self.progress = Progress(lambda event: exchange.report.remote(self._digest, event), SECONDS_BETWEEN_EVENTS)
+    def __init__(self, hub: Any, stage: Stage) -> None:
+        self._hub, self._digest = hub, stage.digest
+        self._answer: Any = None  # pending, to whether to stop
+        self._next_check, self._stopping = 0.0, False
+        self.progress = Progress(lambda event: hub.report.remote(self._digest, event), SECONDS_BETWEEN_EVENTS)
 
     def begin(self) -> None:
-        """Waits until the driver can know of this worker, so that no result comes before it."""
+        """Waits until the hub knows of this worker, so that no result arrives before its start."""
         started = StageStarted(platform.node(), ray.get_runtime_context().get_node_id())
-        self._stopping = bool(ray.get(self._exchange.report.remote(self._digest, started)))
+        self._stopping = bool(ray.get(self._hub.report.remote(self._digest, started)))
 
     def end(self) -> None:
-        """Waits until the driver can have all that was reported: a result must not overtake it."""
+        """Waits until the hub has all events: a result must not overtake them."""
         with suppress(RayError):  # the driver is gone
-            ray.get(self._exchange.stopping.remote())
+            ray.get(self._hub.stopping.remote())
 
     def stop(self) -> bool:
-        """Never waits for an answer: a late one stops the stage a moment later."""
+        """Whether to stop. Never waits for an answer: a late one stops the stage a moment later."""
         now = time.monotonic()
-        if self._stopping or now < self._next:
+        if self._stopping or now < self._next_check:
             return self._stopping
-        self._next = now + SECONDS_BETWEEN_QUESTIONS
+        self._next_check = now + SECONDS_BETWEEN_STOP_CHECKS
         if self._answer is None:
-            self._answer = self._exchange.stopping.remote()
+            self._answer = self._hub.stopping.remote()
         elif ray.wait([self._answer], timeout=0)[0]:
             try:
                 self._stopping = bool(ray.get(self._answer))
@@ -114,20 +113,20 @@ class Line:
         return self._stopping
 
 
-def work_shared(order: Order, exchange: Any) -> bool:
-    """Runs a stage in a store that all nodes see. False: another engine is at work on it."""
-    line = _begin(order, exchange)
+def work_shared(order: Order, hub: Any) -> bool:
+    """Runs a stage in a store that all nodes see. Returns False if another engine is running it."""
+    connection = _begin(order, hub)
     store = _open_shared(order)
     parents = order.stage.parents.values()
-    if not patiently(lambda: all(store.has(parent) for parent in parents), line.stop):
-        raise _unseen(order)
-    return _run(order, store, line)
+    if not poll(lambda: all(store.has(parent) for parent in parents), connection.stop):
+        raise _not_visible(order)
+    return _run(order, store, connection)
 
 
-def work_fetched(order: Order, exchange: Any, checkpoint: Numbered, *parents: Parcel) -> tuple[bool, Parcel, Numbered]:
-    """Runs a stage in a folder of this node, from parents that came with the order. Returns whether it is finished,
-    and its files, or else its last checkpoint: it was asked to stop."""
-    line, stage = _begin(order, exchange), order.stage
+def work_fetched(order: Order, hub: Any, checkpoint: Numbered, *parents: Parcel) -> tuple[bool, Parcel, Numbered]:
+    """Runs a stage in a folder of this node, from the parents that came with the order. Returns whether it is finished,
+    and its files; or, if it was asked to stop, its last checkpoint."""
+    connection, stage = _begin(order, hub), order.stage
     store = Store(_private_folder() / order.study / stage.digest)
     store.make_rooms()
     for digest, parcel in zip(stage.parents.values(), parents, strict=True):
@@ -135,7 +134,7 @@ def work_fetched(order: Order, exchange: Any, checkpoint: Numbered, *parents: Pa
     if not store.has(stage.digest):
         unpack_checkpoint(checkpoint, store, stage.digest)
     try:
-        _run(order, store, line)
+        _run(order, store, connection)
     except Stopped:
         return False, {}, pack_checkpoint(store, stage.digest)
     parcel = pack(store.path_of(stage.digest))
@@ -143,72 +142,72 @@ def work_fetched(order: Order, exchange: Any, checkpoint: Numbered, *parents: Pa
     return True, parcel, NO_CHECKPOINT
 
 
-def patiently(done: Callable[[], bool], stop: Callable[[], bool]) -> bool:
-    """Looks again and again whether something is done; False: patience has run out."""
-    end = time.monotonic() + PATIENCE
+def poll(done: Callable[[], bool], stop: Callable[[], bool]) -> bool:
+    """Waits until something is done; returns False after `TIMEOUT`."""
+    end = time.monotonic() + TIMEOUT
     while not done():
         if stop():
             raise Stopped("stopped")
         if time.monotonic() > end:
             return False
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_POLLS)
     return True
 
 
-def _begin(order: Order, exchange: Any) -> Line:
+def _begin(order: Order, hub: Any) -> Connection:
     if order.version != VERSION:
         raise UserError(f"{platform.node()} has reaper {VERSION}, this is {order.version}; install the same everywhere")
     torch.set_num_threads(order.threads)
     keep_freed_memory()
-    line = Line(exchange, order.stage)
-    line.begin()
-    if line.stop():
+    connection = Connection(hub, order.stage)
+    connection.begin()
+    if connection.stop():
         raise Stopped("stopped")
-    return line
+    return connection
 
 
-def _run(order: Order, store: Store, line: Line) -> bool:
-    stage, device = order.stage, torch.device(order.device)
+def _run(order: Order, store: Store, connection: Connection) -> bool:
+    stage = order.stage
 
     def run() -> bool:
-        return run_stage(stage, store, device, line.progress, order.every, line.stop)
+        return run_stage(stage, store, resources=order.resources, progress=connection.progress, stop=connection.stop)
 
     try:
-        if order.others:
+        if order.shared:
             return run()
-        # Nobody else may be at work here, so whoever holds the stage is dead and the file system does not know it yet.
-        if patiently(run, line.stop):
+        # No other engine writes here, so whoever holds the stage is dead and the file system has not noticed yet.
+        if poll(run, connection.stop):
             return True
     finally:
-        line.end()
+        connection.end()
     raise UserError(
-        f"{stage.title}: somebody has held {store.stage_lock(stage.digest).path} for {PATIENCE / 60:g} minutes; if "
-        "no other run writes there, delete that file and run the same command again"
+        f"{stage.title}: {store.stage_lock(stage.digest).path} has been locked for {TIMEOUT / 60:g} minutes; if no "
+        "other run writes there, delete that file and run the same command again"
     )
 
 
 def _open_shared(order: Order) -> Store:
     if not (Path(order.folder) / "reaper.json").is_file():
-        raise _unseen(order)
+        raise _not_visible(order)
     store = Store.open(order.folder)
     if store.common != order.header:
-        raise _unseen(order)
+        raise _not_visible(order)
     return store
 
 
-def _unseen(order: Order) -> UserError:
+def _not_visible(order: Order) -> UserError:
     return UserError(
         f"{platform.node()} does not see this run in {order.folder}; give an --out on a disk that all nodes share, or "
-        "use --store fetch"
+        "use --ray.store fetch"
     )
 
 
 def _private_folder() -> Path:
-    """A folder for nodes without the store: it stays where it is, so that a retry on the same node finds the
-    checkpoints of the attempt before."""
+    """The working folder of a node that does not see the store. It survives a failed attempt, so that a retry on the
+    same node finds its checkpoints."""
     folder = Path(tempfile.gettempdir()) / f"reaper-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise UserError(f"{platform.node()}: {folder} can be written to by others; delete it")
+        raise UserError(f"{platform.node()}: others can write to {folder}; delete it")
     return folder

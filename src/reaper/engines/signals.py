@@ -1,4 +1,4 @@
-"""Polite stops: the first SIGINT or SIGTERM asks every stage to save and stop, a second SIGINT stops at once."""
+"""Stopping a study: the first SIGINT or SIGTERM asks every stage to save and stop, a second SIGINT exits at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reaper.system import die_with_parent
 
 
 class Stop:
-    """Whether a stop was asked for, and by what."""
+    """Whether a stop was requested, and by which signal."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -29,7 +29,7 @@ class Stop:
 
 @contextmanager
 def listening() -> Iterator[Stop]:
-    """Listens for signals while a study runs; only a main thread can."""
+    """Handles signals while a study runs; only a main thread can."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -43,8 +43,8 @@ def listening() -> Iterator[Stop]:
 
 
 def listen_as_worker() -> Stop:
-    """In a worker: its parent passes on the wish to stop as SIGTERM, and a terminal's SIGINT is the parent's business.
-    Where the system can, a worker dies with its parent."""
+    """Signal handling of a worker process: its parent asks it to stop with SIGTERM. A terminal sends SIGINT to the
+    whole group, so workers ignore it. Where the system allows, a worker dies with its parent."""
     stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop.ask)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from reaper.engines.local import Listener
+from reaper.engines.base import Listener
 from reaper.monitoring.heartbeat import Heartbeat
 from reaper.progress import Event, Remark
 from reaper.storage.store import Store

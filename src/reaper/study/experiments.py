@@ -1,6 +1,6 @@
-"""The paper's experiments: each a set of conditions, and an analysis over their stages and some of its own.
+"""The paper's experiments: each is a set of conditions, and an analysis that may add stages of its own.
 
-They share one store. What two experiments have in common (teachers above all) is one stage with one digest, so a second
+Experiments share stages: what two of them have in common (teachers above all) has the same digest, so a second
 experiment in the same output folder runs only what it adds.
 """
 
@@ -15,27 +15,28 @@ from reaper.errors import UserError, unknown
 from reaper.paper.results import EWC_STRENGTHS, IMPORTANCE, MAIN_ALPHAS, ONLINE_DECAYS, ONLINE_STRENGTHS
 from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
+from reaper.study.options import DEFAULT_TASKS, StudyOptions
 from reaper.study.plan import Plan, StudyConfig, resolve
 from reaper.study.stages import Stage, evaluation_stage, fisher_stage, generator_stage, overlap_stage, student_stage
 from reaper.tasks.sequence import Sequence
 
 
 class TooFewTasks(UserError):
-    """A sequence on which an experiment cannot show what it is about."""
+    """The sequence is too short for an experiment."""
 
 
-class Further(NamedTuple):
-    """A stage that an analysis adds, and what it is to the analysis."""
+class AnalysisStage(NamedTuple):
+    """A stage that an analysis adds, and its role in the analysis."""
 
     stage: Stage
     role: str
     about: Mapping[str, Any]
 
 
-Adding = Callable[[list[Chain]], list[Further]]  # the chains of one seed -> the stages of the analysis
+AddStages = Callable[[list[Chain]], list[AnalysisStage]]  # the chains of one seed -> the stages of the analysis
 
 
-def nothing_further(chains: list[Chain]) -> list[Further]:
+def no_stages(chains: list[Chain]) -> list[AnalysisStage]:
     return []
 
 
@@ -48,10 +49,10 @@ class Experiment:
     shows: str  # where in the paper
     analysis: str  # how its results are read (report/analyses.py)
     conditions: tuple[Condition, ...]
-    on_two: tuple[Condition, ...] = ()  # those that learn only the first two tasks
-    further: Adding = nothing_further
-    tasks: str = "arcade-3"  # where none are named
-    least_tasks: int = 2
+    two_task_conditions: tuple[Condition, ...] = ()  # these learn only the first two tasks
+    analysis_stages: AddStages = no_stages
+    tasks: str = DEFAULT_TASKS
+    min_tasks: int = 2
 
 
 def _rows(*names: str) -> tuple[Condition, ...]:
@@ -76,12 +77,14 @@ def _grids() -> tuple[Condition, ...]:
 # -- the stages that analyses add
 
 
-def students(chains: list[Chain]) -> list[Further]:
+def students(chains: list[Chain]) -> list[AnalysisStage]:
     """A student of each task and one of all of them, each from real and from dreamt items."""
     (chain,) = chains
     settings, names, actions, seed = chain.settings, chain.sequence.names, chain.sequence.num_actions, chain.seed
     generators = [generator_stage(settings, n, actions, seed, t) for n, t in zip(names, chain.teachers, strict=True)]
-    found = [Further(stage, "generator", {"tasks": [name]}) for name, stage in zip(names, generators, strict=True)]
+    found = [
+        AnalysisStage(stage, "generator", {"tasks": [name]}) for name, stage in zip(names, generators, strict=True)
+    ]
     lessons: list[tuple[tuple[str, ...], Stage, list[Stage], Stage]] = [
         ((name,), teacher, [teacher], generator)
         for name, teacher, generator in zip(names, chain.teachers, generators, strict=True)
@@ -94,11 +97,11 @@ def students(chains: list[Chain]) -> list[Further]:
             title = f"evaluate {student.title.removesuffix(f' (seed {seed})')}"
             test = evaluation_stage(title, settings, tasks, actions, seed, student)
             about = {"items": items, "tasks": list(tasks)}
-            found += [Further(student, "student", about), Further(test, "evaluation", about)]
+            found += [AnalysisStage(student, "student", about), AnalysisStage(test, "evaluation", about)]
     return found
 
 
-def overlaps(chains: list[Chain]) -> list[Further]:
+def overlaps(chains: list[Chain]) -> list[AnalysisStage]:
     """What matters to each last agent on each task, and how far that is the same."""
     found = []
     for chain in chains:
@@ -114,9 +117,9 @@ def overlaps(chains: list[Chain]) -> list[Further]:
             )
             for task, actor in zip(tasks, chain.teachers, strict=True)
         ]
-        found += [Further(stage, "fisher", {"condition": name}) for stage in fishers]
+        found += [AnalysisStage(stage, "fisher", {"condition": name}) for stage in fishers]
         overlap = overlap_stage(f"{name}: overlap of tasks", tasks, chain.seed, fishers)
-        found.append(Further(overlap, "overlap", {"condition": name}))
+        found.append(AnalysisStage(overlap, "overlap", {"condition": name}))
     return found
 
 
@@ -147,8 +150,8 @@ _TABLE = (
         "Table scratch, Fig. real-fake-ims",
         "students",
         _rows("RePR"),
-        further=students,
-        least_tasks=1,
+        analysis_stages=students,
+        min_tasks=1,
     ),
     Experiment(
         "importance",
@@ -156,7 +159,7 @@ _TABLE = (
         "Table lscale, and alpha 0.35, 0.55 and 0.75 of the main text",
         "importance",
         _alphas("RePR", MAIN_ALPHAS),
-        on_two=(*_alphas("PR", tuple(IMPORTANCE["PR"])), *_alphas("RePR", tuple(IMPORTANCE["RePR"]))),
+        two_task_conditions=(*_alphas("PR", tuple(IMPORTANCE["PR"])), *_alphas("RePR", tuple(IMPORTANCE["RePR"]))),
     ),
     Experiment(
         "overlap",
@@ -164,7 +167,7 @@ _TABLE = (
         "Table F-over",
         "overlap",
         _rows("RePR", "RePR-rev"),
-        further=overlaps,
+        analysis_stages=overlaps,
     ),
     Experiment("ewc-search", "the best strength of EWC and online-EWC", "Grids of the EWC appendix", "grid", _grids()),
 )
@@ -180,33 +183,35 @@ def find_experiment(name: str) -> Experiment:
 # -- planning one
 
 
-def plan_experiment(name: str, tasks: str | None = None, **options: Any) -> Plan:
-    """Everything an experiment runs, checked; the options are those of `study.resolve`."""
+def plan_experiment(name: str, options: StudyOptions) -> Plan:
+    """Plans everything that an experiment runs."""
     experiment = find_experiment(name)
-    config = resolve(tasks or experiment.tasks, **options)
+    config = resolve(options, default_tasks=experiment.tasks)
     count = len(config.sequence.tasks)
-    if count < experiment.least_tasks:
+    if count < experiment.min_tasks:
         raise TooFewTasks(
-            f"experiment {name} needs {experiment.least_tasks} tasks or more; {config.sequence.name} has {count}"
+            f"experiment {name} needs {experiment.min_tasks} tasks or more; {config.sequence.name} has {count}"
         )
     two = Sequence(",".join(config.sequence.names[:2]), config.sequence.tasks[:2])
     chains = [chain for row in experiment.conditions for chain in config.chains(row)]
-    chains += [chain for row in experiment.on_two for chain in config.chains(row, two if count > 2 else None)]
-    chains = list({chain.name: chain for chain in chains}.values())  # on two tasks, both groups are one
-    plan = Plan(chains, config.common, config.resources, config.sequence.notices)
+    chains += [
+        chain for row in experiment.two_task_conditions for chain in config.chains(row, two if count > 2 else None)
+    ]
+    chains = list({chain.name: chain for chain in chains}.values())  # with two tasks, both groups are the same
+    plan = Plan(config, chains)
     for seed in config.seeds:
         _add_seed(plan, experiment, config, seed)
     return plan
 
 
 def _add_seed(plan: Plan, experiment: Experiment, config: StudyConfig, seed: int) -> None:
-    """The analysis of one seed, and the record from which a report knows it."""
+    """Adds the analysis of one seed, and the record that a report reads."""
     chains = [chain for chain in plan.chains if chain.seed == seed]
     command = config.command("experiment", experiment.name)
     for chain in chains:
         chain.command = command if chain.condition.base else config.command("run", chain.condition.name)
-    further = experiment.further(chains)
-    plan.further += [row.stage for row in further]
+    stages = experiment.analysis_stages(chains)
+    plan.analysis_stages += [row.stage for row in stages]
     sequence = config.sequence
     plan.experiments.append(
         {
@@ -226,7 +231,7 @@ def _add_seed(plan: Plan, experiment: Experiment, config: StudyConfig, seed: int
                     "role": row.role,
                     "about": dict(row.about),
                 }
-                for row in further
+                for row in stages
             ],
         }
     )

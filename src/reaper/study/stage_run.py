@@ -15,7 +15,7 @@ from reaper.context import Context
 from reaper.learning.evaluation.evaluator import worth_a_process
 from reaper.learning.short_term import Teacher
 from reaper.progress import Progress
-from reaper.storage.checkpoints import Checkpointer
+from reaper.storage.checkpoints import Checkpointer, Interval
 from reaper.storage.store import Artefact, Store
 
 
@@ -27,13 +27,23 @@ class Result:
     documents: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StageResources:
+    """What a stage is run with; none of it changes its result."""
+
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    checkpoint_interval: Interval = field(default_factory=Interval)
+    emulator_threads: int | None = None  # per Atari task; None: as many as suit the machine
+    concurrent_eval: bool = True  # whether evaluations may run in a separate process, where that pays
+
+
 @dataclass(frozen=True)
 class Work:
     """Where a stage's parents lie, what it runs on, whom it tells and who saves its state."""
 
     spec: Mapping[str, Any]
     store: Store
-    device: torch.device
+    resources: StageResources
     progress: Progress
     checkpointer: Checkpointer
 
@@ -49,8 +59,13 @@ class Work:
             self.progress,
             self.checkpointer,
             compiles=worth_compiling(settings, self.device),
-            concurrent_eval=worth_a_process(settings, self.device),
+            concurrent_eval=self.resources.concurrent_eval and worth_a_process(settings, self.device),
+            emulator_threads=self.resources.emulator_threads,
         )
+
+    @property
+    def device(self) -> torch.device:
+        return self.resources.device
 
     def parents(self) -> dict[str, Artefact]:
         return {role: self.store.stage(digest) for role, digest in self.spec["parents"].items()}

@@ -26,12 +26,12 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.progress import Progress
 from reaper.retention import RETENTIONS
 from reaper.state import Rows
-from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
+from reaper.storage.checkpoints import CheckpointDir, Checkpointer
 from reaper.storage.memory import read_memory
 from reaper.storage.store import FORMAT, Artefact, Store, digest_of
 from reaper.study.analyses.stages import find_overlaps, measure_fisher, teach_student
 from reaper.study.conditions import KNOWLEDGE, OBJECTIVES
-from reaper.study.stage_run import Result, Work, read_teacher
+from reaper.study.stage_run import Result, StageResources, Work, read_teacher
 from reaper.system import processor_name
 from reaper.tasks.sequence import find_task
 from reaper.version import VERSION
@@ -217,9 +217,9 @@ def check_results(tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
 def run_stage(
     stage: Stage,
     store: Store,
-    device: torch.device,
+    *,
+    resources: StageResources,
     progress: Progress,
-    every: Interval | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Runs a stage from its newest checkpoint, if it has one, and writes its artefact. False: another process is at
@@ -231,9 +231,12 @@ def run_stage(
     try:
         if not store.has(stage.digest):
             checkpointer = Checkpointer(
-                CheckpointDir(store.unfinished(stage.digest), stage.digest), every, stop, progress.remark
+                CheckpointDir(store.unfinished(stage.digest), stage.digest),
+                resources.checkpoint_interval,
+                stop,
+                progress.remark,
             )
-            _run(stage, Work(stage.spec, store, device, progress, checkpointer))
+            _run(stage, Work(stage.spec, store, resources, progress, checkpointer))
     finally:
         try:
             if checkpointer:

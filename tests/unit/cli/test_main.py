@@ -10,7 +10,7 @@ BAD = [
     (["run", "RePRR"], "did you mean 'RePR'"),
     (["run", "RePR", "--tasks", "catchh"], "did you mean 'catch'"),
     (["run", "RePR", "--tasks", "catch,catch"], "only once"),
-    (["run", "RePR", "--tasks", "catch,ALE/Pong-v5"], "different frame sizes"),
+    (["run", "RePR", "--tasks", "catch,ALE/Pong-v5"], "one network cannot see both"),
     (["run", "RePR", "--fraction", "0"], "--fraction must be above 0"),
     (["run", "RePR", "--fraction", "1.5"], "at most 1"),
     (["run", "RePR", "--fraction", "nan"], "--fraction must be"),
@@ -26,7 +26,7 @@ BAD = [
     (["run", "RePR", "--sedes", "1"], "did you mean --seeds"),
     (["run", "RePR", "--device", "cuda"], "no CUDA device"),
     (["run", "RePR", "--device", "toaster"], "unknown --device"),
-    (["run", "RePR", "--scale", "papre"], "did you mean 'paper'"),
+    (["run", "RePR", "--preset", "papre"], "did you mean 'paper'"),
     (["run", "RePR", "--tasks", "Pendulum-v1"], "needs discrete"),
     (["run", "RePR", "--tasks", "CartPole-v1"], "needs uint8 images"),
     (["run", "RePR", "--tasks", "ALE/Boxin-v5"], "did you mean 'ALE/Boxing-v5'"),
@@ -93,9 +93,9 @@ def test_lists_are_machine_readable(command, field, known, capfd):
 
 def test_play_scores_and_films(tiny_run, tmp_path, capfd):
     video = tmp_path / "catch.gif"
-    words = ["play", str(tiny_run), "--condition", "RePR", "--task", "Catch", "--games", "2", "--video", str(video)]
+    words = ["play", str(tiny_run), "--condition", "RePR", "--task", "Catch", "--episodes", "2", "--video", str(video)]
     assert main(words) == 0
-    assert capfd.readouterr().out.count("Catch, game") == 2
+    assert capfd.readouterr().out.count("Catch, episode") == 2
     from PIL import Image
 
     with Image.open(video) as film:

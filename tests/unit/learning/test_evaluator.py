@@ -18,15 +18,12 @@ from curves import read_curves
 
 from reaper.config.presets import ARCADE, PAPER, with_overrides
 from reaper.context import Context, state_tensors
-from reaper.engines import local
-from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
 from reaper.learning.evaluation import evaluator as examining
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.evaluation.evaluator import (
     MOST_HELD,
     MOST_PENDING,
-    TESTS,
     BlockingEvaluator,
     ConcurrentEvaluator,
     new_evaluator,
@@ -363,14 +360,14 @@ def test_a_stop_saves_what_is_outstanding_and_waits_for_nothing(tmp_path, teache
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from test_evaluator import CATCH, Interval, Checkpointer, Shelf, ShortTerm, context
-written = Shelf.write
+from test_evaluator import CATCH, CheckpointDir, Checkpointer, Interval, ShortTerm, context
+written = CheckpointDir.write
 def write(self, tensors, others):
     written(self, tensors, others)
     if "trainer/pending/0/tasks" in others:
         print(learner.practice.examiner.process.process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
-Shelf.write = write
+CheckpointDir.write = write
 learner = ShortTerm(context(checkpointer=Checkpointer(CheckpointDir(Path(sys.argv[1]), "d"), Interval(None, 24))), CATCH)
 learner.learn()
 """
@@ -434,12 +431,3 @@ def test_tests_that_were_owed_are_played_at_once_by_whoever_takes_the_stage_up(s
     asked = [(CATCH, 120), (DODGE, 120), (CATCH, 240), (CATCH, 360)]
     assert at_once.finish() == [evaluate(then, agent, *job) for agent, job in zip(agents, asked, strict=True)]
     assert "pending" not in at_once.state()
-
-
-def test_stages_side_by_side_play_their_tests_at_once(monkeypatch):
-    assert worth_a_process(PAPER, torch.device("cuda"))
-    monkeypatch.setenv(TESTS, "")
-    monkeypatch.delenv(TESTS)
-    monkeypatch.setattr(local, "listen_as_worker", Stop)
-    local._begin_worker(None, 1)
-    assert not worth_a_process(PAPER, torch.device("cuda"))

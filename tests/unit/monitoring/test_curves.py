@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 import pytest
-from conftest import TINY, run_tiny
+from conftest import TINY, plan_tiny, run_plan, run_tiny
 from curves import read_curves
 from PIL import Image
 
@@ -22,7 +22,6 @@ from reaper.monitoring.status import StatusReader
 from reaper.progress import CurvePoints, PhaseProgress, Remark, StageFinished
 from reaper.results.runs import read_results
 from reaper.storage.store import Store
-from reaper.study.plan import execute, plan
 
 
 def add(curves, step, **values):
@@ -135,9 +134,9 @@ def test_the_score_matrix_equals_that_of_the_results(tiny_run):
 
 
 def test_no_byte_of_a_stage_depends_on_the_curves(tmp_path):
-    study = plan(["RePR"], "catch,dodge", device="cpu", overrides=TINY, workers=1)
+    study = plan_tiny(["RePR"], "catch,dodge")
     for name, tensorboard in (("with", True), ("without", False)):
-        execute(study, tmp_path / name, lambda stage, event: None, tensorboard=tensorboard)
+        run_plan(study, tmp_path / name, lambda stage, event: None, tensorboard=tensorboard)
     assert (tmp_path / "with" / "tensorboard").exists()
     assert not (tmp_path / "without" / "tensorboard").exists()
     files = [path.relative_to(tmp_path / "with") for path in (tmp_path / "with" / "stages").rglob("*.*")]
@@ -150,11 +149,11 @@ def test_no_byte_of_a_stage_depends_on_the_curves(tmp_path):
 def test_a_disk_error_of_curves_or_heartbeat_is_reported_once_and_the_run_continues(tmp_path):
     out, events = tmp_path / "out", []
     out.mkdir()
-    study = plan(["no-reh"], "catch", device="cpu", overrides=TINY, workers=1)
-    Store.open_for(out, study.common).close()
+    study = plan_tiny(["no-reh"], "catch")
+    Store.open_for(out, study.header).close()
     (out / "tensorboard").write_text("a file where the folder should be")
     (out / "live").write_text("the same")
-    store = execute(study, out, lambda stage, event: events.append(event))
+    store = run_plan(study, out, lambda stage, event: events.append(event))
     remarks = [event.text for event in events if isinstance(event, Remark)]
     assert len(remarks) == 2
     assert "TensorBoard curves" in remarks[0] or "TensorBoard curves" in remarks[1]
@@ -171,8 +170,8 @@ def test_a_stage_has_a_live_file_while_it_runs_and_only_then(tmp_path):
         if isinstance(event, CurvePoints) and "training/epsilon" in event.values:
             seen.extend(stage.state for stage in StatusReader(out).read().stages if stage.state != "waiting")
 
-    study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
-    execute(study, out, read_states)
+    study = plan_tiny(["single"], "catch")
+    run_plan(study, out, read_states)
     assert set(seen) == {"running"}
     assert list((out / "live").iterdir()) == []
 
@@ -180,9 +179,9 @@ def test_a_stage_has_a_live_file_while_it_runs_and_only_then(tmp_path):
 def test_a_failed_stage_is_remembered_until_it_is_finished(tmp_path):
     out = tmp_path / "out"
     overrides = {**TINY, "optimiser.learning-rate": 1e30}
-    study = plan(["single"], "catch", device="cpu", overrides=overrides, workers=1)
+    study = plan_tiny(["single"], "catch", overrides=overrides)
     with pytest.raises(Diverged):
-        execute(study, out, lambda stage, event: None)
+        run_plan(study, out, lambda stage, event: None)
     (failed,) = [stage for stage in StatusReader(out).read().stages if stage.state == "failed"]
     assert failed.live.exit_code == 70
     assert "the loss of learn Catch became" in failed.live.error
@@ -205,16 +204,16 @@ def test_a_stop_and_a_killed_process_have_different_states(tmp_path):
         if isinstance(event, PhaseProgress) and event.done:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
+    study = plan_tiny(["single"], "catch")
     with pytest.raises(Stopped):
-        execute(study, out, stop_when_learning)
+        run_plan(study, out, stop_when_learning)
     (path,) = (out / "live").iterdir()
     assert json.loads(path.read_text())["state"] == "stopped"
     path.write_text(json.dumps({**json.loads(path.read_text()), "state": "running"}))  # as a kill would leave it
     Heartbeat(Store.open(out), lambda text: None).mark_lost()
     (stage,) = [stage for stage in StatusReader(out).read().stages if stage.state != "waiting"]
     assert (stage.state, stage.live.error) == ("lost", LOST_ERROR)
-    execute(study, out, lambda stage, event: None)
+    run_plan(study, out, lambda stage, event: None)
     assert StatusReader(out).read().finished
 
 
@@ -253,8 +252,8 @@ def fake_wandb(monkeypatch):
 
 
 def test_wandb_gets_the_same_curves_images_and_scores(tmp_path, fake_wandb):
-    study = plan(["no-reh"], "catch,dodge", device="cpu", overrides=TINY, workers=1)
-    store = execute(study, tmp_path / "out", lambda stage, event: None, wandb=True)
+    study = plan_tiny(["no-reh"], "catch,dodge")
+    store = run_plan(study, tmp_path / "out", lambda stage, event: None, wandb=True)
     (run,) = fake_wandb.runs
     assert run.ended == 0
     assert run.options["dir"] == str(tmp_path / "out")
@@ -284,8 +283,8 @@ def test_a_wandb_error_does_not_stop_the_run(tmp_path, fake_wandb, monkeypatch):
 
     monkeypatch.setattr(FakeRun, "log", broken)
     events = []
-    study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
-    execute(study, tmp_path / "out", lambda stage, event: events.append(event), wandb=True)
+    study = plan_tiny(["single"], "catch")
+    run_plan(study, tmp_path / "out", lambda stage, event: events.append(event), wandb=True)
     (text,) = [event.text for event in events if isinstance(event, Remark)]
     assert "wandb curves" in text
     assert "the network is down" in text
@@ -296,9 +295,9 @@ def test_wandb_that_does_not_start_is_a_one_line_error(tmp_path, fake_wandb):
         raise RuntimeError("api_key not configured")
 
     fake_wandb.init = init
-    study = plan(["single"], "catch", device="cpu", overrides=TINY, workers=1)
+    study = plan_tiny(["single"], "catch")
     with pytest.raises(UserError, match="WANDB_MODE=offline"):
-        execute(study, tmp_path / "out", lambda stage, event: None, wandb=True)
+        run_plan(study, tmp_path / "out", lambda stage, event: None, wandb=True)
 
 
 def test_without_wandb_the_error_names_the_pip_command(tmp_path, monkeypatch, capfd):

@@ -60,9 +60,7 @@ def test_forward_transfer_is_measured_just_before_a_task_is_learnt():
 
 def test_retained_is_the_share_left_of_the_earlier_tasks():
     assert metrics.retained(MATRIX) == pytest.approx((0.7 + 0.6) / (1.0 + 0.9))
-    assert np.isnan(
-        metrics.retained(np.array([[0.0, 0.0], [0.0, 1.0]]))
-    )  # nothing was learnt
+    assert np.isnan(metrics.retained(np.array([[0.0, 0.0], [0.0, 1.0]])))  # nothing was learnt
 
 
 @pytest.mark.parametrize("name", metrics.METRICS.keys() - {"average"})

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, run_tiny, run_words
+from conftest import plan_tiny, run_tiny, run_words
 
 import reaper
 from reaper.cli.main import main
@@ -20,13 +20,8 @@ from reaper.storage.pack import export_run, export_weights
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study.continue_from import contents_of, open_initial_memory
-from reaper.study.plan import plan
 
 SELDOM_TESTED = {"evaluation.interval": 10_000, "evaluation.episodes": 1}  # whole games take most of a small run's time
-
-
-def plan_tiny(conditions, tasks, source, **options):
-    return plan(conditions, tasks, device="cpu", overrides=TINY, workers=1, continue_from=source, **options)
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +66,12 @@ def test_the_name_is_that_of_the_contents(tiny_run, pack, tmp_path):
     halved = tmp_path / "half.reaper"
     export_weights(tiny_run, halved, {"condition": "RePR"}, None, half=True)
     sources = (pack, moved, halved)
-    digests = [plan_tiny(["RePR"], "shooter", source).chains[0].inherited.stage.digest for source in sources]
-    folder = plan_tiny(["RePR"], "shooter", tiny_run, from_condition="RePR").chains[0].inherited.stage.digest
+    digests = [
+        plan_tiny(["RePR"], "shooter", continue_from=source).chains[0].inherited.stage.digest for source in sources
+    ]
+    folder = (
+        plan_tiny(["RePR"], "shooter", continue_from=tiny_run, from_condition="RePR").chains[0].inherited.stage.digest
+    )
     assert digests[0] == digests[1] == folder
     assert digests[2] != folder
     memory = LongTermMemory({"w": torch.zeros(2)}, ("catch",))
@@ -134,7 +133,7 @@ def test_metrics_begin_where_the_scores_do():
 )
 def test_what_cannot_be_gone_on_with_is_refused(pack, condition, tasks, options, said):
     with pytest.raises(UserError, match=said):
-        plan([condition], tasks, device="cpu", overrides={**TINY, **options}, continue_from=pack)
+        plan_tiny([condition], tasks, overrides=options, continue_from=pack)
 
 
 def test_every_condition_goes_on_from_its_own_memory(tmp_path):

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import TINY, run_plan, tiny_options
 
 from reaper.bench.costs import Forecast, Load, load_of
 from reaper.cli.main import main
+from reaper.engines.execute import resolve_engine
 from reaper.errors import DamagedArtefact, UserError
 from reaper.paper import results as paper
 from reaper.report import experiment_sections
@@ -18,20 +19,21 @@ from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study import experiments
 from reaper.study.experiments import EXPERIMENTS, plan_experiment
-from reaper.study.plan import execute, plan
+from reaper.study.options import StudyOptions
+from reaper.study.plan import plan
 
 SHRUNK = {**TINY, "evaluation.interval": 200}
-OPTIONS = {"device": "cpu", "workers": 1, "overrides": SHRUNK}
+CPU = StudyOptions(device="cpu")
 
 
 def planned(name, tasks="catch,dodge", **options):
-    return plan_experiment(name, tasks, **{**OPTIONS, **options})
+    return plan_experiment(name, tiny_options(tasks=tasks, overrides=SHRUNK, **options))
 
 
 def carried_out(study, out):
     """The store, and the kinds of the stages that were run and not found there."""
     ran = []
-    store = execute(study, out, lambda stage, event: ran.append(stage.kind) if event.name == "started" else 0)
+    store = run_plan(study, out, lambda stage, event: ran.append(stage.kind) if event.name == "started" else 0)
     return store, ran
 
 
@@ -56,7 +58,7 @@ def finished(tmp_path_factory):
 
 
 def digests(name, tasks="arcade-3"):
-    return {stage.digest for stage in plan_experiment(name, tasks, device="cpu").stages}
+    return {stage.digest for stage in plan_experiment(name, StudyOptions(tasks=tasks, device="cpu")).stages}
 
 
 def test_experiments_share_what_they_have_in_common():
@@ -78,25 +80,25 @@ def test_experiments_share_what_they_have_in_common():
 
 
 def test_the_points_of_a_sweep_share_their_first_memory():
-    chains = plan_experiment("ewc-search", device="cpu").chains
+    chains = plan_experiment("ewc-search", CPU).chains
     first = {base: {c.memories[0].digest for c in chains if c.condition.base == base} for base in ("ewc", "online-ewc")}
     assert [len(found) for found in first.values()] == [1, 1]
     assert len({chain.memories[1].digest for chain in chains}) == 16
 
 
 def test_a_sweep_leaves_the_digests_of_plain_conditions_alone():
-    swept = {chain.condition.name: chain for chain in plan_experiment("importance", device="cpu").chains}
-    (plain,) = plan(["RePR"], "arcade-3", device="cpu").chains
+    swept = {chain.condition.name: chain for chain in plan_experiment("importance", CPU).chains}
+    (plain,) = plan(["RePR"], CPU).chains
     assert [s.digest for s in swept["RePR alpha=0.35"].memories] == [s.digest for s in plain.memories]
 
 
 def test_run_names_are_unique_and_whole_sequences_are_told_from_two_tasks():
     for name in EXPERIMENTS:
-        chains = plan_experiment(name, seeds=(0, 1), device="cpu").chains
+        chains = plan_experiment(name, replace(CPU, seeds=(0, 1))).chains
         names = [chain.name for chain in chains]
         assert len(set(names)) == len(names)
         assert not any("/" in name for name in names)
-    chains = plan_experiment("importance", device="cpu").chains
+    chains = plan_experiment("importance", CPU).chains
     assert sorted(len(c.memories) for c in chains if c.condition.name == "RePR alpha=0.75") == [2, 3]
 
 
@@ -175,7 +177,7 @@ def test_every_section_is_drawn_from_the_store_alone(finished):
 
 def test_experiments_that_have_not_begun_say_so_and_at_which_fraction(tmp_path):
     studies = [planned(name, "catch,dodge,frog", fraction=0.5) for name in EXPERIMENTS]
-    store = Store.open_for(tmp_path / "run", studies[0].common)
+    store = Store.open_for(tmp_path / "run", studies[0].header)
     store.close()
     for study in studies:
         for chain in study.chains:
@@ -298,15 +300,13 @@ def test_work_of_a_stage_is_read_from_its_spec():
 
 def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
     study = planned("item-quality")
-    forecast = Forecast(None)
+    forecast, (_, resources) = Forecast(None), resolve_engine(study, study.config.options)
     monkeypatch.setattr(forecast, "_probed", lambda stage, load, means: 3600.0 if load.learnt_frames else 0.0)
     learning = sum(load_of(stage).learnt_frames > 0 for stage in study.stages)
     assert learning == 2 + 1 + 6  # teachers, one memory, students
-    assert forecast.cost(study.stages, replace(study.resources, workers=1)).hours == pytest.approx(9)
-    assert forecast.cost(study.stages, replace(study.resources, workers=2)).hours == pytest.approx(4.5)
-    assert forecast.cost(study.stages, replace(study.resources, workers=50)).hours == pytest.approx(
-        3
-    )  # one after another
+    assert forecast.cost(study.stages, replace(resources, workers=1)).hours == pytest.approx(9)
+    assert forecast.cost(study.stages, replace(resources, workers=2)).hours == pytest.approx(4.5)
+    assert forecast.cost(study.stages, replace(resources, workers=50)).hours == pytest.approx(3)  # one after another
 
 
 def test_a_dry_run_prints_the_graph_and_writes_nothing(tmp_path, capfd, monkeypatch):
@@ -384,4 +384,4 @@ def test_too_few_tasks_for_one_experiment_do_not_spoil_the_list(capfd, tmp_path,
 
 def test_plan_refuses_nothing_but_what_it_says():
     with pytest.raises(UserError, match="at least one condition"):
-        plan([], "catch", device="cpu")
+        plan([], CPU)

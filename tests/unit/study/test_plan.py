@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, run_tiny
+from conftest import plan_tiny, run_tiny
 
 from reaper.results.runs import read_results
 from reaper.results.tidy import FINAL, tidy_rows
 from reaper.storage.store import Store
 from reaper.study.conditions import CONDITIONS, MAIN
-from reaper.study.plan import plan
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def test_kept_bytes_is_what_is_handed_on(all_conditions):
     """The memory column is computed before a run; it must be what the run then writes."""
     from reaper.study.preflight import memory_bytes
 
-    study = plan(list(MAIN), "catch,dodge,frog", overrides=TINY, device="cpu")
+    study = plan_tiny(list(MAIN), "catch,dodge,frog")
     written = {result.name: result.memory_bytes[-1] for result in read_results(all_conditions) if result.consolidates}
     for chain in study.chains:
         expected = memory_bytes(chain, 3)
@@ -62,12 +61,12 @@ def test_kept_bytes_is_what_is_handed_on(all_conditions):
 def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
     """Whole games of finished agents need no room for replays; a study that has not begun does."""
     from reaper.errors import UserError
-    from reaper.study.preflight import check_room
+    from reaper.study.preflight import check_space
 
-    study = plan(["RePR"], "catch,dodge,frog", overrides=TINY, device="cpu")
-    check_room(study.chains, all_conditions.folder, study.resources, free=1)
+    study = plan_tiny(["RePR"], "catch,dodge,frog")
+    check_space(study.chains, all_conditions.folder, workers=1, free_memory=1)
     with pytest.raises(UserError, match="of memory and"):
-        check_room(study.chains, tmp_path, study.resources, free=1)
+        check_space(study.chains, tmp_path, workers=1, free_memory=1)
 
 
 def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):

@@ -49,15 +49,15 @@ def test_the_arcade_entry_plays_as_its_card_says():
 
 def test_a_pretrained_agent_plays_and_is_filmed(tmp_path, capsys):
     film = tmp_path / "catch.gif"
-    words = ["play", "--pretrained", "arcade-3", "--task", "Catch", "--games", "1", "--video", str(film)]
+    words = ["play", "--pretrained", "arcade-3", "--task", "Catch", "--episodes", "1", "--video", str(film)]
     assert main(words) == 0
     assert film.stat().st_size > 1000
-    assert "Catch, game 1:" in capsys.readouterr().out
+    assert "Catch, episode 1:" in capsys.readouterr().out
 
 
 def test_the_atari_entry_boxes_as_its_card_says_and_is_filmed_in_colour(tmp_path, capsys):
     film = tmp_path / "boxing.gif"
-    words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--games", "1", "--video", str(film)]
+    words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--episodes", "1", "--video", str(film)]
     assert main(words) == 0
     score = float(capsys.readouterr().out.rpartition(": ")[2])
     told = pretrained("atari-3").facts["scores"]["ALE/Boxing-v5"]

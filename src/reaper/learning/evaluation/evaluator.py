@@ -9,7 +9,6 @@ rounding is done by.
 from __future__ import annotations
 
 import itertools
-import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -29,7 +28,6 @@ from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
 
-TESTS, AT_ONCE = "REAPER_TESTS", "at-once"  # environment variable: training waits for its tests on a GPU as well
 Row = dict[str, Any]  # one test: task, agent steps, scores
 # Seams whose tests may be outstanding while training goes on. Each holds a copy of the weights, 7 MB at Atari size.
 MOST_PENDING = 8
@@ -42,9 +40,9 @@ STARVED = 0.5  # of a core: where others take all of them, a patient process wou
 
 
 def worth_a_process(settings: Settings, device: torch.device) -> bool:
-    """Small games are over before a process would be there; on a CPU, or beside other stages, no core is left over."""
-    at_once = os.environ.get(TESTS) == AT_ONCE
-    return device.type == "cuda" and not is_small(state_spec(settings.observation)) and not at_once
+    """Whether a separate process for evaluations pays. Small games are over before it has started, and on a CPU
+    training leaves no core free."""
+    return device.type == "cuda" and not is_small(state_spec(settings.observation))
 
 
 class Evaluator(ABC):

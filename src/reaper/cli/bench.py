@@ -1,0 +1,64 @@
+"""`reaper bench`: how fast this machine is at each part of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from reaper.bench.benchmark import Bench
+from reaper.engines.resources import keep_freed_memory, resolve_device
+from reaper.errors import UserError
+from reaper.storage.files import atomic_write
+from reaper.study.options import DEFAULT_TASKS
+from reaper.study.plan import resolve_settings
+from reaper.tasks.sequence import SEQUENCES, find_sequence
+
+
+def bench(arguments: argparse.Namespace, console: Console) -> None:
+    if arguments.seconds <= 0 or arguments.repeats < 1:
+        raise UserError("--seconds must be above 0 and --repeats at least 1")
+    sequence = find_sequence(arguments.tasks or DEFAULT_TASKS)
+    preset, settings = resolve_settings(sequence, preset=arguments.preset)
+    device = torch.device(resolve_device(arguments.device))
+    if device.type == "cuda" or preset == "arcade":
+        torch.set_num_threads(1)
+    keep_freed_memory()
+    measured = Bench(
+        tasks=sequence.tasks,
+        actions=sequence.num_actions,
+        settings=settings,
+        device=device,
+        seconds=arguments.seconds,
+        repeats=arguments.repeats,
+        say=Console(stderr=True).print,
+    )
+    measured.run()
+    known = {name: tasks for name, tasks in SEQUENCES.items() if set(tasks) <= set(sequence.names)}
+    hours = {name: measured.predicted(tasks) for name, tasks in (known or {sequence.name: sequence.names}).items()}
+    console.print(_rate_table(measured), highlight=False)
+    console.print(_hours_table(hours, preset), highlight=False)
+    if arguments.json:
+        figures = [figure.describe() for figure in measured.figures]
+        found = {"machine": measured.machine(), "figures": figures, "set_up": measured.set_up, "hours": hours}
+        atomic_write(arguments.json, json.dumps(found, indent=1).encode())
+
+
+def _rate_table(measured: Bench) -> Table:
+    table = Table("what", "task", "rate", "of bare emulation", box=None, header_style="bold")
+    for figure in measured.figures:
+        share = "" if figure.share is None else f"{figure.share:.2f}"
+        share += "" if figure.of == "bare emulation" or not share else f" of {figure.of}"
+        table.add_row(figure.what, figure.task, f"{figure.rate:,.0f} {figure.unit}/s", share)
+    return table
+
+
+def _hours_table(hours: Mapping[str, Mapping[str, float]], preset: str) -> Table:
+    table = Table(f"RePR, preset {preset}", *hours, box=None, header_style="bold")
+    for part in next(iter(hours.values())):
+        table.add_row(part, *(f"{parts[part]:.3f} h" for parts in hours.values()))
+    return table

@@ -1,0 +1,53 @@
+"""`reaper export`, `reaper import` and `reaper verify`: the files of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from rich.console import Console
+
+from reaper.errors import UserError
+from reaper.storage.pack import export_run, export_weights, import_pack
+from reaper.storage.verify import set_aside
+from reaper.storage.verify import verify as find_problems
+
+
+def export(arguments: argparse.Namespace, console: Console) -> None:
+    """Packs a run, or one long-term memory of it, into one file."""
+    wanted = {name: getattr(arguments, name) for name in ("condition", "seed", "sequence")}
+    chosen = [name for name, value in {**wanted, "after-task": arguments.after_task}.items() if value is not None]
+    if arguments.what == "weights":
+        about = export_weights(
+            arguments.out,
+            arguments.file,
+            wanted,
+            arguments.after_task,
+            half=arguments.half,
+            overwrite=arguments.overwrite,
+        )
+    elif arguments.half or chosen:
+        raise UserError(f"--{'half' if arguments.half else chosen[0]} goes with --what weights")
+    else:
+        about = export_run(arguments.out, arguments.file, arguments.overwrite)
+    print(f"{arguments.file}: {about}, {arguments.file.stat().st_size:,} bytes")
+
+
+def import_(arguments: argparse.Namespace, console: Console) -> None:
+    """Unpacks what `export` packed."""
+    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out)}")
+
+
+def verify(arguments: argparse.Namespace, console: Console) -> int:
+    """Checks every file of a run; the exit code is 1 if any is damaged."""
+    problems = find_problems(arguments.out)
+    moved = set_aside(arguments.out, problems) if arguments.set_aside else []
+    damaged = sum(problem.damaged for problem in problems)
+    if arguments.json:
+        rows = [{**vars(problem), "path": str(problem.path)} for problem in problems]
+        print(json.dumps({"problems": rows, "set_aside": [str(path) for path in moved]}, indent=1))
+        return min(damaged, 1)
+    for line in (*map(str, problems), *(f"set aside: {path}" for path in moved)):
+        print(line)
+    print(f"{arguments.out}: {f'{damaged} damaged' if damaged else 'no damage'}")
+    return min(damaged, 1)

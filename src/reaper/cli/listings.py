@@ -1,0 +1,77 @@
+"""`reaper conditions | tasks | engines | settings | equations`: what there is to choose from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Row = dict[str, Any]
+
+
+def conditions(arguments: argparse.Namespace, console: Console) -> None:
+    from reaper.study.conditions import CONDITIONS
+
+    rows = [condition.describe() for condition in CONDITIONS.values()]
+    columns = ["name", "objective", "retention", "knowledge", "preset_variant", "about"]
+    _list(rows, columns, arguments, console)
+
+
+def tasks(arguments: argparse.Namespace, console: Console) -> None:
+    from reaper.tasks.arcade import ARCADE
+    from reaper.tasks.sequence import SEQUENCES, TASKS
+
+    rows = [{"name": name, "kind": "sequence", "about": ", ".join(tasks)} for name, tasks in SEQUENCES.items()]
+    rows += [{"name": n, "kind": "task", "about": ARCADE[n].about if n in ARCADE else "registered"} for n in TASKS]
+    rows += [{"name": "ALE/Breakout-v5, ...", "kind": "any Gymnasium id", "about": "uint8 images, discrete actions"}]
+    _list(rows, ["name", "kind", "about"], arguments, console)
+
+
+def engines(arguments: argparse.Namespace, console: Console) -> None:
+    """Every engine, then its options, as they are typed."""
+    from reaper.engines import ENGINES
+
+    rows: list[Row] = []
+    for name, engine in ENGINES.items():
+        rows.append({"name": f"--engine {name}", "default": "", "about": (engine.__doc__ or "").split("\n")[0]})
+        for f in fields(engine):
+            option = f"--{name}.{f.name.replace('_', '-')}"
+            default = "" if f.default is None else str(f.default)
+            rows.append({"name": option, "default": default, "about": f.metadata.get("help", "")})
+    _list(rows, ["name", "default", "about"], arguments, console)
+
+
+def equations(arguments: argparse.Namespace, console: Console) -> None:
+    from reaper.equations import EQUATIONS
+
+    rows = [
+        {"label": e.label, "function": e.function.__name__, "file": str(e.file), "about": e.summary}
+        for e in EQUATIONS.values()
+    ]
+    _list(rows, ["label", "function", "file", "about"], arguments, console)
+
+
+def _list(rows: Sequence[Row], columns: Sequence[str], arguments: argparse.Namespace, console: Console) -> None:
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print_rows(rows, columns, console)
+
+
+def print_rows(rows: Sequence[Row], columns: Sequence[str], console: Console) -> None:
+    table = Table(*columns, box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    console.print(table, highlight=False)
+
+
+def _cell(value: Any) -> str:
+    """A registered method is shown as its name and the options that are on."""
+    if isinstance(value, dict):
+        return " ".join([value["name"], *(key for key, on in value.items() if key != "name" and on)])
+    return str(value)

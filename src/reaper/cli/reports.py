@@ -1,0 +1,64 @@
+"""`reaper report`, `reaper results` and `reaper watch`: what an output folder holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from reaper.report import experiment_sections
+from reaper.report.page import write_report
+from reaper.report.table_formats import for_markdown, for_terminal
+from reaper.results import tidy
+from reaper.results.runs import read_results
+from reaper.storage.files import atomic_write
+from reaper.storage.store import Store
+
+
+def report(arguments: argparse.Namespace, console: Console) -> None:
+    print_report(arguments.out, console, markdown=arguments.markdown, videos=not arguments.no_videos)
+
+
+def print_report(
+    out: Path,
+    console: Console,
+    *,
+    markdown: Path | None = None,
+    videos: bool = True,
+    experiment: str | None = None,
+) -> None:
+    """Prints all tables, or those of one experiment, and writes the HTML page."""
+    store = Store.open(out)
+    wide = console if console.is_terminal else Console(width=200)  # no table is cut off in a file
+    for table in () if experiment else for_terminal(read_results(store)):
+        wide.print(table)
+    sections = experiment_sections.read_experiment_sections(store)
+    for table in experiment_sections.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
+        wide.print(table)
+    commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
+    page = write_report(store, commands, videos)
+    if markdown:
+        atomic_write(markdown, (for_markdown(store, commands) + experiment_sections.for_markdown(sections)).encode())
+        console.print(f"tables: {markdown}", highlight=False)
+    console.print(f"page: {page}", highlight=False)
+
+
+def results(arguments: argparse.Namespace, console: Console) -> None:
+    """Prints every score as tidy rows."""
+    store = Store.open(arguments.out)
+    write = tidy.as_json if arguments.json else tidy.as_csv
+    text = write(read_results(store), store.common["fraction"])
+    try:
+        print(text.rstrip("\n"), flush=True)
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def watch(arguments: argparse.Namespace, console: Console) -> None:
+    """Shows the live state of a run."""
+    from reaper.monitoring.watch import watch
+
+    watch(arguments.out, console, once=arguments.once, json_=arguments.json)

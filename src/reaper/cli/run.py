@@ -1,0 +1,100 @@
+"""`reaper demo`, `reaper run` and `reaper experiment`: plan a study, then execute it with its listeners attached.
+
+The engine knows no listener and the planner knows no engine; they meet here, for the command line and for `reaper.run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields
+from typing import Any
+
+from rich.console import Console
+
+from reaper.cli.display import show_progress
+from reaper.engines.base import Listener, split_engine_options
+from reaper.engines.execute import execute
+from reaper.errors import UserError
+from reaper.monitoring.listeners import monitor
+from reaper.storage.store import Store
+from reaper.study.conditions import MAIN
+from reaper.study.experiments import find_experiment, plan_experiment
+from reaper.study.options import StudyOptions
+from reaper.study.plan import Plan, plan
+
+
+def demo(arguments: argparse.Namespace, console: Console) -> None:
+    """RePR and no rehearsal on three small games."""
+    _run_and_report(["RePR", "no-reh"], options_from(arguments, device="cpu"), console)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Conditions on a sequence of tasks; `main` stands for the paper's nine."""
+    names = [name for given in arguments.conditions for name in (MAIN if given == "main" else (given,))]
+    _run_and_report(list(dict.fromkeys(names)), options_from(arguments), console)
+
+
+def experiment(arguments: argparse.Namespace, console: Console) -> None:
+    """One of the paper's experiments, or what it would cost."""
+    from reaper.cli import dry_run
+
+    if arguments.list and (arguments.name or arguments.dry_run):
+        raise UserError("--list is about all experiments: leave out NAME and --dry-run")
+    if arguments.json and not (arguments.list or arguments.dry_run):
+        raise UserError("--json goes with --list or --dry-run")
+    options = options_from(arguments)
+    if arguments.list:
+        dry_run.print_costs(options, arguments.json, console)
+        return
+    if arguments.name is None:
+        raise UserError("name an experiment; `reaper experiment --list` lists them")
+    study = plan_experiment(find_experiment(arguments.name).name, options)
+    if arguments.dry_run:
+        dry_run.print_stages(study, options, arguments.json, console)
+        return
+    run_with_display(study, options, console)
+    _report(options, console, experiment=arguments.name)
+
+
+def options_from(arguments: argparse.Namespace, **fixed: Any) -> StudyOptions:
+    """The parsed flags as study options, with what the command itself fixes."""
+    names = [f.name for f in fields(StudyOptions) if hasattr(arguments, f.name)]
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
+    overrides, engine_options = split_engine_options(arguments.dotted, given.get("engine", StudyOptions.engine))
+    return StudyOptions(**given, **fixed, overrides=overrides, engine_options=engine_options)
+
+
+def _run_and_report(conditions: Sequence[str], options: StudyOptions, console: Console) -> None:
+    run_with_display(plan(conditions, options), options, console)
+    _report(options, console)
+
+
+def _report(options: StudyOptions, console: Console, experiment: str | None = None) -> None:
+    from reaper.cli.reports import print_report
+
+    print_report(options.out, console, experiment=experiment)
+
+
+def run_with_display(study: Plan, options: StudyOptions, console: Console | None = None) -> Store:
+    """Executes a plan and shows its progress on standard error."""
+    if console:
+        for notice in study.notices:
+            console.print(f"note: {notice}", highlight=False)
+    with show_progress(len(study.stages), Console(stderr=True), options.quiet) as listener:
+        return run_plan(study, options, listener)
+
+
+def run_plan(study: Plan, options: StudyOptions, listener: Listener) -> Store:
+    """Executes a plan. Its events go to `listener`, to heartbeat files and to the loggers that the options ask for."""
+    if options.wandb:
+        from reaper.monitoring.wandb_sink import find_wandb
+
+        find_wandb()  # reports a missing package before anything is written
+
+    def open_listeners(store: Store) -> AbstractContextManager[Listener]:
+        names = [chain.name for chain in study.chains]
+        return monitor(store, names, listener, tensorboard=options.tensorboard, wandb=options.wandb)
+
+    return execute(study, options, open_listeners)

@@ -1,0 +1,73 @@
+"""What an engine is, and the registry of engines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from reaper.engines.resources import Resources
+from reaper.engines.signals import Stop
+from reaper.errors import UserError, unknown
+from reaper.plugins import Registry
+from reaper.progress import Event
+from reaper.storage.store import Store
+from reaper.study.options import flag
+from reaper.study.stages import Stage
+
+Listener = Callable[[Stage, Event], None]  # called with every event of every stage
+
+
+class Engine(ABC):
+    """Runs stages, each as soon as its parents are finished.
+
+    An engine is a frozen dataclass, and its fields are its options: `--NAME.option` on the command line,
+    `engine_options={"option": ...}` in Python. A field's metadata may hold a `help` text. Values may arrive as text;
+    `__post_init__` converts and checks them.
+    """
+
+    remote: ClassVar[bool] = False  # whether stages run on other machines, whose memory and devices are unknown here
+
+    def check(self, share: bool) -> None:  # noqa: B027 - most engines can run anywhere
+        """Raises `UserError` if the engine cannot run; called before anything is written. `share`: other processes may
+        work on the same store."""
+
+    @abstractmethod
+    def run(
+        self, stages: Sequence[Stage], *, store: Store, resources: Resources, stop: Stop, listener: Listener
+    ) -> None:
+        """Runs every stage that is not in the store yet. Parents come before their children in `stages`. Returns when
+        all are finished; raises `Stopped` as soon as `stop()` is true and every running stage has saved its state."""
+
+
+ENGINES: Registry[type[Any]] = Registry("engine", "reaper.engines")
+
+
+def build_engine(name: str, options: Mapping[str, Any]) -> Engine:
+    """The engine of that name with its own options."""
+    kind = ENGINES[name]
+    known = [f.name for f in fields(kind)]
+    given = {option.replace("-", "_"): value for option, value in options.items()}
+    for option in given:
+        if option not in known:
+            raise unknown(f"option of engine {name}", option, known) if known else _no_options(name, option)
+    return kind(**given)
+
+
+def _no_options(name: str, option: str) -> UserError:
+    return UserError(f"engine {name} has no options, so {flag(f'{name}.{option}')} means nothing")
+
+
+def split_engine_options(dotted: Mapping[str, Any], engine: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Separates `--long-term.alpha 0.5` (a setting) from `--ray.store fetch` (an option of an engine)."""
+    overrides, options = {}, {}
+    for name, value in dotted.items():
+        prefix, _, option = name.partition(".")
+        if prefix not in ENGINES:
+            overrides[name] = value
+        elif prefix != engine:
+            raise UserError(f"--{name} is for --engine {prefix}")
+        else:
+            options[option] = value
+    return overrides, options

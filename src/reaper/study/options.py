@@ -1,0 +1,138 @@
+"""The options of a study, from the command line (or `reaper.run`) to the engine.
+
+One dataclass holds them all. The command-line parser is generated from its fields, so a new option is one field here
+and the one place that reads it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from reaper.config.presets import PRESETS
+from reaper.errors import UserError, unknown
+
+DEFAULT_TASKS = "arcade-3"
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    type: type = str,
+    metavar: str | None = None,
+    defines_study: bool = False,
+    only_for: str | None = None,
+) -> Any:
+    """A field that is also a command-line flag.
+
+    `defines_study` marks an option that results depend on: it is part of the command that a report shows for
+    reproducing a run. `only_for` names the one command that has the flag.
+    """
+    metadata = {"help": help, "type": type, "metavar": metavar, "defines_study": defines_study, "only_for": only_for}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """What to learn, what to run it with, and where the results go."""
+
+    tasks: str | None = option(
+        None,
+        "a sequence (see `reaper tasks`), or task names separated by commas (default: arcade-3, or the experiment's)",
+        defines_study=True,
+    )
+    seeds: Sequence[int] = option((0,), "one run per seed", type=int, metavar="SEED", defines_study=True)
+    fraction: float = option(1.0, "share of the training budget, above 0 and at most 1", type=float, defines_study=True)
+    preset: str | None = option(
+        None,
+        f"the settings to start from: {', '.join(PRESETS)} (default: the one made for the tasks)",
+        defines_study=True,
+    )
+    continue_from: str | Path | None = option(  # noqa: RUF009 - a dataclass field
+        None,
+        "teach a long-term memory further tasks: pretrained:NAME, a pack of weights, or another output folder",
+        metavar="MEMORY",
+        defines_study=True,
+        only_for="run",
+    )
+    from_condition: str | None = option(
+        None, "with --continue-from: which condition of that folder", metavar="NAME", defines_study=True, only_for="run"
+    )
+    from_seed: int | None = option(
+        None,
+        "with --continue-from: which seed of that folder",
+        type=int,
+        metavar="SEED",
+        defines_study=True,
+        only_for="run",
+    )
+    out: Path = option(Path("runs/latest"), "output folder", type=Path)  # noqa: RUF009 - a dataclass field
+    device: str = option("auto", "auto, cpu or cuda")
+    workers: int | None = option(
+        None, "stages run at the same time (default: one per core for small networks, else 1)", type=int
+    )
+    checkpoint_every: str = option(
+        "10m",
+        "the most work that a killed run loses: minutes (10m), seconds (30s) or agent steps (50000)",
+        metavar="INTERVAL",
+    )
+    emulator_threads: int | None = option(
+        None, "threads that step the environments of one Atari task (default: one per core, two with a GPU)", type=int
+    )
+    concurrent_eval: bool = option(
+        True, "evaluate in the training process, also with a large network on a GPU, where a separate process is faster"
+    )
+    share: bool = option(False, "let several processes, also on other machines, work on the same --out")
+    engine: str = option("local", "what runs the stages: local, ray, or a plugin (see `reaper engines`)")
+    tensorboard: bool = option(True, "write no TensorBoard curves to OUT/tensorboard")
+    wandb: bool = option(False, "also log curves, images and scores to Weights & Biases")
+    quiet: bool = option(False, "show no progress")
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings by dotted name: {"long-term.alpha": 0.5}
+    engine_options: Mapping[str, Any] = field(default_factory=dict)  # the engine's own options: {"address": "auto"}
+
+    @classmethod
+    def of(cls, **options: Any) -> StudyOptions:
+        """The same as the constructor, but an unknown name is a one-line error."""
+        known = [f.name for f in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise unknown("option", name, known)
+        return cls(**options)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "out", Path(self.out))
+        object.__setattr__(self, "seeds", tuple(self.seeds))
+        if not self.seeds or any(seed < 0 for seed in self.seeds):
+            raise UserError(f"--seeds must be whole numbers of at least 0, not {list(self.seeds)}")
+        for name in ("workers", "emulator_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{flag(name)} must be at least 1, not {value}")
+        if self.continue_from is None and not (self.from_condition is None and self.from_seed is None):
+            raise UserError("--from-condition and --from-seed go with --continue-from")
+
+    def command(self, *words: str) -> str:
+        """The command line that runs the same study: `words` (`run RePR`) and the options that results depend on."""
+        given = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.metadata.get("defines_study") and value != f.default:
+                values = value if isinstance(value, tuple) else [value]
+                given += [flag(f.name), *map(str, values)]
+        for name, value in self.overrides.items():
+            given += [flag(name), str(value)]
+        return shlex.join(["reaper", *words, *given])
+
+
+def flag(name: str) -> str:
+    """A name as it is typed: `checkpoint_every` is `--checkpoint-every`."""
+    return "--" + name.replace("_", "-")
+
+
+def flags_for(command: str) -> list[Field[Any]]:
+    """The options that a command has as flags."""
+    return [f for f in fields(StudyOptions) if f.metadata and f.metadata["only_for"] in (None, command)]
