@@ -18,11 +18,13 @@ from reaper.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from reaper.agent import Agent, load
+    from reaper.engines.base import Engine, register_engine
     from reaper.results.runs import RunResult
     from reaper.retention import Recall, Remembered, Retention, register_retention
     from reaper.study.conditions import CONDITIONS, Condition, register_condition
+    from reaper.tasks.observation import ObservationSpec
     from reaper.tasks.sequence import register_task
-    from reaper.tasks.task import Step, Task, VectorTask
+    from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 
 # Where the public names are defined. They are imported when they are first used, so that `reaper --help`, which imports
 # this package, does not import torch.
@@ -30,6 +32,9 @@ _EXPORTS = {
     "CONDITIONS": "reaper.study.conditions",
     "Agent": "reaper.agent",
     "Condition": "reaper.study.conditions",
+    "Engine": "reaper.engines.base",
+    "EnvOptions": "reaper.tasks.task",
+    "ObservationSpec": "reaper.tasks.observation",
     "Recall": "reaper.retention",
     "Remembered": "reaper.retention",
     "Retention": "reaper.retention",
@@ -39,6 +44,7 @@ _EXPORTS = {
     "VectorTask": "reaper.tasks.task",
     "load": "reaper.agent",
     "register_condition": "reaper.study.conditions",
+    "register_engine": "reaper.engines.base",
     "register_retention": "reaper.retention",
     "register_task": "reaper.tasks.sequence",
 }
@@ -76,6 +82,9 @@ __all__ = [
     "CONDITIONS",
     "Agent",
     "Condition",
+    "Engine",
+    "EnvOptions",
+    "ObservationSpec",
     "Recall",
     "Remembered",
     "Retention",
@@ -87,6 +96,7 @@ __all__ = [
     "__version__",
     "load",
     "register_condition",
+    "register_engine",
     "register_retention",
     "register_task",
     "run",

@@ -44,6 +44,11 @@ class Engine(ABC):
 ENGINES: Registry[type[Any]] = Registry("engine", "reaper.engines")
 
 
+def register_engine(name: str, engine: type[Engine]) -> None:
+    """Makes an engine known by name; `--engine NAME` chooses it."""
+    ENGINES[name] = engine
+
+
 def build_engine(name: str, options: Mapping[str, Any]) -> Engine:
     """The engine of that name with its own options."""
     kind = ENGINES[name]
