@@ -1,4 +1,4 @@
-"""The Ray engine: the same bytes as the local engine, also when a node dies in the middle of a stage."""
+"""The Ray engine: the same artefacts as the local engine, byte for byte, also when a node dies during a stage."""
 
 import sys
 from collections import Counter
@@ -12,7 +12,7 @@ from reaper.errors import Diverged, Stopped, UserError
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
 
-# Long enough for a node to be killed in the middle of a stage that has left checkpoints.
+# Long enough to kill a node in the middle of a stage that has written checkpoints.
 LONGER = {"short-term.agent-steps": 960, "long-term.agent-steps": 480}
 
 SHORTER = {
@@ -40,7 +40,7 @@ def two_workers(conditions, tasks, seeds=(0,), overrides=None, **options):
 
 
 class Events(list):
-    """A listener that counts."""
+    """A listener that records all events."""
 
     def __call__(self, stage, event):
         self.append((stage, event))
@@ -59,7 +59,7 @@ class Events(list):
 
 @pytest.fixture
 def cluster():
-    """Two nodes of one core on this machine; the driver is on the first."""
+    """Two nodes with one core each, on this machine; the driver is on the first."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -72,7 +72,7 @@ def cluster():
 
 
 class KillingANode(Events):
-    """Kills the second node once, while a stage that has a checkpoint runs there."""
+    """Kills the second node once, while a stage with a checkpoint runs on it."""
 
     def __init__(self, cluster, out):
         self.cluster, self.out, self.there, self.killed = cluster, out, set(), None
@@ -87,7 +87,7 @@ class KillingANode(Events):
             self.cluster.remove_node(self.cluster.second, allow_graceful=False)
 
 
-def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
+def test_a_study_survives_a_node_that_dies_during_a_stage(tmp_path, cluster):
     conditions, tasks = ["RePR", "no-reh"], "catch,dodge"
     run_plan(two_workers(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
     listen = KillingANode(cluster, tmp_path / "ray")
@@ -99,13 +99,13 @@ def test_a_node_dies_in_the_middle_of_a_stage(tmp_path, cluster):
     assert set(expected) == set(found)
     assert [name for name in expected if expected[name] != found[name]] == []
     assert listen.kinds("started") == listen.kinds("finished") == Counter(stage.kind for stage in study.stages)
-    # A point that was on its way from the node that died may be missing; none is there twice or elsewhere.
-    drawn = read_curves(tmp_path / "ray")
+    # A point that the dead node had not sent yet may be missing; none is duplicated or misplaced.
+    logged = read_curves(tmp_path / "ray")
     for place, curves in read_curves(tmp_path / "local").items():
         for tag, points in curves.items():
-            assert set(drawn[place].get(tag, ())) <= set(points)
+            assert set(logged[place].get(tag, ())) <= set(points)
             if tag.startswith("evaluation/"):
-                assert max(drawn[place][tag]) == max(points)
+                assert max(logged[place][tag]) == max(points)
 
 
 @pytest.mark.long
@@ -126,15 +126,15 @@ def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
 
 @pytest.mark.long
 def test_nine_conditions_with_fetched_files_and_a_stop(tmp_path, cluster, monkeypatch):
-    """Teachers are trained once for all conditions; a stopped study brings its checkpoints home and goes on."""
-    tasks, long_enough_to_be_stopped = "catch,dodge,frog", {"short-term.agent-steps": 2400}
-    local = two_workers(MAIN, tasks, (0, 1), long_enough_to_be_stopped)
+    """Teachers are trained once for all conditions; a stopped study fetches its checkpoints and resumes from them."""
+    tasks, long_enough_to_stop = "catch,dodge,frog", {"short-term.agent-steps": 2400}
+    local = two_workers(MAIN, tasks, (0, 1), long_enough_to_stop)
     run_plan(local, tmp_path / "local", lambda stage, event: None)
     study = two_workers(
         MAIN,
         tasks,
         (0, 1),
-        long_enough_to_be_stopped,
+        long_enough_to_stop,
         engine="ray",
         engine_options={"address": cluster.address, "store": "fetch"},
     )
@@ -161,7 +161,7 @@ def test_the_local_engine_trains_each_teacher_once(tmp_path):
 # -- without Ray
 
 
-def test_without_ray_its_pip_command_is_named(tmp_path, monkeypatch, capfd):
+def test_without_ray_the_error_names_the_pip_command(tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "ray", None)
     for name in [name for name in sys.modules if name.startswith("reaper.engines.ray")]:
         monkeypatch.delitem(sys.modules, name)
@@ -173,7 +173,7 @@ def test_without_ray_its_pip_command_is_named(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("flags", "message"),
     [
         ("--engine rya", "unknown engine 'rya'; did you mean 'ray'?"),
         ("--ray.address auto", "--ray.address is for --engine ray"),
@@ -186,22 +186,22 @@ def test_without_ray_its_pip_command_is_named(tmp_path, monkeypatch, capfd):
         ("--engine ray --ray.store fetch --share", "leave out --share"),
     ],
 )
-def test_options_that_do_not_fit_are_one_line(words, complaint, tmp_path, capfd):
-    assert main(["run", "RePR", "--out", str(tmp_path / "run"), *words.split()]) == 2
+def test_options_that_do_not_go_together_are_a_one_line_error(flags, message, tmp_path, capfd):
+    assert main(["run", "RePR", "--out", str(tmp_path / "run"), *flags.split()]) == 2
     error = capfd.readouterr().err.strip()
-    assert complaint in error
+    assert message in error
     assert len(error.splitlines()) == 1
     assert not (tmp_path / "run").exists()
 
 
-def test_no_cluster_at_the_address_is_one_line(tmp_path, capfd):
+def test_no_cluster_at_the_address_is_a_one_line_error(tmp_path, capfd):
     pytest.importorskip("ray")
     words = ["run", "no-reh", "--tasks", "catch", "--engine", "ray", "--ray.address", "127.0.0.1:1"]
     assert main([*words, "--out", str(tmp_path / "run")]) == 2
     assert "no Ray cluster at 127.0.0.1:1" in capfd.readouterr().err
 
 
-def test_a_worker_that_does_not_see_the_store_says_so(tmp_path):
+def test_a_worker_that_does_not_see_the_store_reports_it(tmp_path):
     pytest.importorskip("ray")
     from reaper.engines.ray_worker import Order, _open_shared
     from reaper.study.stage_run import StageResources

@@ -1,4 +1,4 @@
-"""A user's own retention method, condition and task: by a call, and through entry points."""
+"""Retention methods, conditions and tasks of a user: registered by a call, or through entry points."""
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -55,7 +55,7 @@ def stay_close():
         del CONDITIONS[name]
 
 
-def test_a_registered_method_runs_beside_the_others_and_does_what_it_says(tmp_path, stay_close):
+def test_a_registered_method_runs_alongside_the_others_and_has_its_effect(tmp_path, stay_close):
     conditions = ["stay-close-0", "stay-close-1e+06", "no-reh"]
     store = run_tiny(tmp_path / "out", conditions, tasks="catch,dodge")
     moved = {}

@@ -1,4 +1,4 @@
-"""The command line: bad input is one clear line and exit code 2, and nothing is written."""
+"""The command line: bad input is a one-line error with exit code 2, and nothing is written."""
 
 import json
 
@@ -40,14 +40,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+    ("words", "message"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
-def test_bad_input_is_one_line(words, complaint, tmp_path, monkeypatch, capfd):
+def test_bad_input_is_a_one_line_error(words, message, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(words) == 2
     error = capfd.readouterr().err.strip()
-    assert complaint in error
+    assert message in error
     assert len(error.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -64,7 +64,7 @@ def test_a_damaged_agent_is_refused(tmp_path, capfd):
 
     run_tiny(tmp_path / "run", ["no-reh"], tasks="catch")
     for path in (tmp_path / "run").glob("stages/*/agent.safetensors"):
-        path.write_bytes(b"\x80\x04]q\x00.")  # what a pickle begins with
+        path.write_bytes(b"\x80\x04]q\x00.")  # how a pickle begins
     assert main(["play", str(tmp_path / "run"), "--task", "catch"]) == 2
     assert "checksum" in capfd.readouterr().err
 
@@ -72,8 +72,8 @@ def test_a_damaged_agent_is_refused(tmp_path, capfd):
 @pytest.mark.parametrize("extra", ["ale_py", "imageio_ffmpeg"])
 def test_a_missing_extra_names_its_pip_command(extra, tiny_run, tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(__import__("sys").modules, extra, None)
-    film = ["play", str(tiny_run), "--condition", "RePR", "--task", "catch", "--video", str(tmp_path / "a.mp4")]
-    words = ["run", "RePR", "--tasks", "atari-3"] if extra == "ale_py" else film
+    record = ["play", str(tiny_run), "--condition", "RePR", "--task", "catch", "--video", str(tmp_path / "a.mp4")]
+    words = ["run", "RePR", "--tasks", "atari-3"] if extra == "ale_py" else record
     assert main(words) == 2
     assert "pip install 'reaper-rl[" in capfd.readouterr().err
 
@@ -91,26 +91,26 @@ def test_lists_are_machine_readable(command, field, known, capfd):
     assert known in [row[field] for row in json.loads(capfd.readouterr().out)]
 
 
-def test_play_scores_and_films(tiny_run, tmp_path, capfd):
+def test_play_prints_returns_and_records_a_video(tiny_run, tmp_path, capfd):
     video = tmp_path / "catch.gif"
     words = ["play", str(tiny_run), "--condition", "RePR", "--task", "Catch", "--episodes", "2", "--video", str(video)]
     assert main(words) == 0
     assert capfd.readouterr().out.count("Catch, episode") == 2
     from PIL import Image
 
-    with Image.open(video) as film:
-        assert film.n_frames > 50
-        assert film.size[0] >= 300
+    with Image.open(video) as recording:
+        assert recording.n_frames > 50
+        assert recording.size[0] >= 300
 
 
-def test_play_asks_which_run(tiny_run, capfd):
+def test_play_needs_to_know_which_run(tiny_run, capfd):
     assert main(["play", str(tiny_run), "--task", "catch"]) == 2
     assert "several runs" in capfd.readouterr().err
     assert main(["play", str(tiny_run), "--task", "pong", "--condition", "RePR"]) == 2
     assert "unknown task 'pong'" in capfd.readouterr().err
 
 
-def test_progress_is_one_json_object_a_line(tmp_path, capfd):
+def test_progress_is_one_json_object_per_line(tmp_path, capfd):
     from conftest import TINY
 
     settings = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
