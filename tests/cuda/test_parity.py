@@ -209,7 +209,7 @@ def test_a_gate_holds_up_one_stream_until_its_block_is_over():
 def test_items_that_do_not_fit_are_drawn_from_pinned_memory(monkeypatch):
     states = torch.randint(0, 256, (500, 4, 84, 84), dtype=torch.uint8)
     near = Items.on(torch.device("cuda"), states)
-    monkeypatch.setattr(items, "free_on", lambda device: 0)
+    monkeypatch.setattr(items, "free_bytes", lambda device: 0)
     far = Items.on(torch.device("cuda"), states)
     assert far.states.is_cuda
     before = torch.cuda.memory_allocated()
@@ -219,7 +219,7 @@ def test_items_that_do_not_fit_are_drawn_from_pinned_memory(monkeypatch):
     assert torch.equal(draw[0], draw[1])
     assert torch.equal(draw[0], draw[2])
     network = context(PAPER, "items").q_network()
-    torch.testing.assert_close(far.answered_by(network).targets, near.answered_by(network).targets)
+    torch.testing.assert_close(far.with_targets(network).targets, near.with_targets(network).targets)
 
 
 def test_a_checkpoint_brings_back_every_bit_on_a_gpu():

@@ -26,30 +26,30 @@ LABELS = [
     "fisher-overlap",
 ]
 OURS = ["dqn-target"]  # printed in the paper without a label
-ROOM = Path(reaper.equations.__file__).parent
+PACKAGE = Path(reaper.equations.__file__).parent
 
 
 def test_the_registry_holds_these_labels_and_no_others() -> None:
     assert sorted(EQUATIONS) == sorted(LABELS + OURS)
 
 
-def test_no_function_stands_for_two_labels() -> None:
+def test_no_function_implements_two_labels() -> None:
     assert len({entry.function for entry in EQUATIONS.values()}) == len(LABELS + OURS)
 
 
 @pytest.mark.parametrize("label", LABELS + OURS)
 def test_each_label_has_exactly_one_function(label: str) -> None:
-    sources = "".join(path.read_text() for path in ROOM.glob("*.py"))
+    sources = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
     assert sources.count(f'@equation("{label}")') == 1
 
 
 @pytest.mark.parametrize("label", LABELS + OURS)
-def test_each_entry_says_where_its_function_is(label: str) -> None:
+def test_each_entry_names_the_file_of_its_function(label: str) -> None:
     entry = EQUATIONS[label]
     assert isinstance(entry.function, FunctionType)
     assert entry.label == label
     assert entry.module == entry.function.__module__
-    assert f"def {entry.function.__name__}(" in (ROOM.parent / entry.file).read_text()
+    assert f"def {entry.function.__name__}(" in (PACKAGE.parent / entry.file).read_text()
     assert entry.summary.startswith(f"{label}: ")
     assert getattr(reaper.equations, entry.function.__name__) is entry.function
 

@@ -17,7 +17,6 @@ from reaper.tasks.sequence import ATARI_3, Sequence
 from reaper.tasks.task import Task
 
 ATARI_STATE = state_spec(PAPER.observation)
-
 GB = 10**9
 ATARI = Sequence("atari-3", tuple(Task(name, name, 18, lambda options: None) for name in ATARI_3))  # pyright: ignore
 
@@ -34,7 +33,7 @@ def test_the_extended_dqn_doubles_every_hidden_layer():
 
 
 @pytest.mark.parametrize(("size", "sides"), [(84, [7, 21, 42, 84, 84]), (16, [4, 8, 16])])
-def test_the_generators_maps_grow_as_in_the_table(size, sides):
+def test_the_generators_activations_grow_as_in_the_table(size, sides):
     seen = []
     generator = Generator(size, 4, 100)
     for layer in generator.modules():
@@ -45,7 +44,7 @@ def test_the_generators_maps_grow_as_in_the_table(size, sides):
     assert states.shape == (2, 4, size, size)
 
 
-def test_the_discriminators_maps_shrink_as_in_the_table():
+def test_the_discriminators_activations_shrink_as_in_the_table():
     seen = []
     discriminator = Discriminator(84, 4)
     for layer in discriminator.modules():
@@ -84,7 +83,7 @@ def test_the_arcade_scales_limited_store_has_the_generators_bytes():
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_nothing_grows_with_the_tasks_unless_the_condition_says_so(name):
+def test_no_memory_grows_with_the_tasks_except_that_of_ewc(name):
     chain = build_chain(CONDITIONS[name], ATARI, 0, PAPER)
     assert (memory_bytes(chain, 6) == memory_bytes(chain, 2)) == (name != "ewc")
 
@@ -108,7 +107,7 @@ def test_a_fraction_scales_durations_and_nothing_else():
     assert tenth.short_term.best_window == 25_000
     assert tenth.training.replay_capacity == 200_000
     assert tenth.short_term.target_update_interval == 5_000
-    assert tenth.generator.pseudo_items == 25_000  # not a memory but work: dreams drawn before a stage begins
+    assert tenth.generator.pseudo_items == 25_000  # not memory but work: generated before a stage begins
     assert tenth.rehearsal.capacity == 250_000
     assert tenth.optimiser == PAPER.optimiser
     assert at_fraction(PAPER, 0.0005).evaluation.interval == PAPER.evaluation.min_interval

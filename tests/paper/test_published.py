@@ -21,7 +21,7 @@ def test_the_table_has_the_nine_main_conditions_in_their_order():
     assert tuple(results.SCORES) == MAIN
 
 
-def test_repr_is_above_human_play_on_every_task():
+def test_repr_scores_above_humans_on_every_task():
     for task, score in zip(results.TASKS, results.SCORES["RePR"].scores, strict=True):
         assert score.mean > results.HUMAN[task]
 

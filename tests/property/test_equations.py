@@ -1,4 +1,4 @@
-"""What holds of the equations whatever the numbers."""
+"""Invariants of the equations, for any numbers."""
 
 import torch
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ importances = st.one_of(st.just(0.0), st.floats(2.0**-20, 2.0**20, width=32))
 
 
 def fisher_of(values: list[float]) -> dict[str, torch.Tensor]:
-    """The numbers as a Fisher diagonal of two tensors; hypothesis chooses numbers, not where they lie."""
+    """The numbers as a Fisher diagonal of two tensors; hypothesis chooses numbers, not their positions."""
     half = len(values) // 2
     return {"weight": torch.tensor(values[:half]).reshape(1, -1), "bias": torch.tensor(values[half:])}
 
@@ -60,7 +60,7 @@ def test_alpha_one_is_pure_distillation_and_alpha_zero_pure_retention(pairs, as_
 
 @quick
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=8))
-def test_nothing_is_lost_by_an_agent_that_has_not_changed(rows) -> None:
+def test_the_retention_loss_of_an_unchanged_agent_is_zero(rows) -> None:
     q_values = torch.tensor(rows)
     assert not pr_loss(q_values, q_values.clone()).any()
 

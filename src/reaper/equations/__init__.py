@@ -1,7 +1,7 @@
-"""The paper's equations, one function each: tensors in, tensors out.
+"""The paper's equations as pure functions, one each: tensors in, tensors out.
 
-This is the lowest room of the house: it imports nothing else of `reaper`. Every loss is safe to capture in a CUDA
-graph (no value of a tensor is read, no branch depends on one); the Fisher functions are run once a task, eagerly.
+Nothing else of `reaper` is imported here. Every loss can be captured in a CUDA graph: it reads no tensor's value and
+branches on none. The Fisher functions run eagerly, once per task.
 """
 
 from .adversarial import (
@@ -12,7 +12,7 @@ from .adversarial import (
     interpolate,
     noisy,
     rescale,
-    score_slopes,
+    score_gradients,
     unscale,
 )
 from .consolidation import (
@@ -53,7 +53,7 @@ __all__ = [
     "pr_loss_policy",
     "repr_loss",
     "rescale",
-    "score_slopes",
+    "score_gradients",
     "standardise",
     "unscale",
 ]

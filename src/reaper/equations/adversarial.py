@@ -1,4 +1,4 @@
-"""The generative network: what it is shown, and the losses of its two halves (WGAN-GP with a drift term)."""
+"""The GAN: what its discriminator is shown, and the losses of its two networks (WGAN-GP with a drift term)."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ def disc_loss(
 
 @equation("gen-loss")
 def gen_loss(fake_scores: Tensor) -> Tensor:
-    """gen-loss: minus the discriminator's score of generated items, averaged over the batch.
+    """gen-loss: the negative score of generated items, averaged over the batch.
 
     fake_scores (N,) -> scalar.
     """
     return -fake_scores.mean()
 
 
-def score_slopes(discriminator: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
-    """The gradient in disc-loss: of each item's score with respect to that item.
+def score_gradients(discriminator: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+    """The gradient in disc-loss: that of each item's score with respect to the item.
 
     points (N, ...) -> (N, ...), differentiable with respect to the discriminator's weights only. The discriminator must
-    score each item by itself (no batch normalisation).
+    score items independently of each other (no batch normalisation).
     """
     return torch.func.grad(lambda items: discriminator(items).sum())(points.detach())
 
 
-def gradient_norms(slopes: Tensor) -> Tensor:
-    """The norm in disc-loss: each item's Euclidean norm of its score's gradient.
+def gradient_norms(gradients: Tensor) -> Tensor:
+    """The norm in disc-loss: the Euclidean norm of each item's score gradient.
 
-    slopes (N, ...) -> (N,).
+    gradients (N, ...) -> (N,).
     """
-    return torch.linalg.vector_norm(slopes.flatten(start_dim=1), dim=1)
+    return torch.linalg.vector_norm(gradients.flatten(start_dim=1), dim=1)
 
 
 def interpolate(real: Tensor, fake: Tensor, epsilon: Tensor) -> Tensor:
@@ -69,17 +69,23 @@ def interpolate(real: Tensor, fake: Tensor, epsilon: Tensor) -> Tensor:
 
 
 def rescale(pixels: Tensor) -> Tensor:
-    """f(x) = 2 (x / 255 - 0.5): raw pixels [0, 255], uint8 or float, to floats in [-1, 1], the range of Tanh."""
+    """f(x) = 2 (x / 255 - 0.5): raw pixels in [0, 255], uint8 or float, to floats in [-1, 1], the range of Tanh.
+
+    pixels (...) -> (...).
+    """
     return 2 * (pixels / 255 - 0.5)
 
 
 def unscale(images: Tensor) -> Tensor:
-    """The inverse of `rescale`: [-1, 1] to raw pixels in [0, 255], still floats."""
+    """The inverse of `rescale`: [-1, 1] to raw pixels in [0, 255], still floats.
+
+    images (...) -> (...).
+    """
     return 255 * (images / 2 + 0.5)
 
 
 def noisy(pixels: Tensor, unit_noise: Tensor, amplitude: float = 10.0) -> Tensor:
-    """Raw pixels plus U(-10, 10) noise, before `rescale`; not clipped, as the paper does not say it is.
+    """Raw pixels plus U(-10, 10) noise, before `rescale`; not clipped, since the paper does not mention clipping.
 
     pixels (N, ...), unit_noise (N, ...) uniform in [-1, 1] -> (N, ...) floats.
     """
@@ -87,4 +93,4 @@ def noisy(pixels: Tensor, unit_noise: Tensor, amplitude: float = 10.0) -> Tensor
 
 
 def _per_item(values: Tensor, items: Tensor) -> Tensor:
-    return values.reshape(-1, *[1] * (items.ndim - 1))  # (N,) -> (N, 1, ..., 1), to stand beside (N, ...)
+    return values.reshape(-1, *[1] * (items.ndim - 1))  # (N,) -> (N, 1, ..., 1), to broadcast with (N, ...)

@@ -1,4 +1,4 @@
-"""Elastic weight consolidation: weights that mattered to earlier tasks are held near where those tasks left them."""
+"""Elastic weight consolidation (EWC): weights that matter to earlier tasks are kept near their values then."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .registry import equation
 
 
 @equation("ltm-ewc-loss")
-def ltm_ewc_loss(distillation: Tensor, penalties: Tensor, strength: float | Tensor) -> Tensor:
+def ltm_ewc_loss(distillation: Tensor, penalties: Tensor, ewc_lambda: float | Tensor) -> Tensor:
     """ltm-ewc-loss: mean over the batch of L_D, plus lambda / 2 times the penalty.
 
-    distillation (N,), penalties () or, with one for each earlier task, (K,): they are added; strength lambda -> scalar.
+    distillation (N,), penalties () or, one per earlier task, (K,), which are summed; ewc_lambda lambda -> scalar.
     """
-    return distillation.mean() + strength / 2 * penalties.sum()
+    return distillation.mean() + ewc_lambda / 2 * penalties.sum()
 
 
 @equation("ewc-loss")
 def ewc_loss(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Iterable[Tensor]) -> Tensor:
     """ewc-loss: sum over weights of F (theta - theta*)^2, for one earlier task.
 
-    Three series of tensors, alike in order and shapes -> scalar.
+    Three sequences of tensors with the same order and shapes -> scalar.
     """
     return _weighted_distance(fisher, weights, anchor)
 
@@ -34,7 +34,7 @@ def ewc_loss(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Iterab
 def oewc_loss(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Iterable[Tensor]) -> Tensor:
     """oewc-loss: sum over weights of F* (theta - theta*)^2, with the running F* and the previous task's weights.
 
-    Three series of tensors, alike in order and shapes -> scalar.
+    Three sequences of tensors with the same order and shapes -> scalar.
     """
     return _weighted_distance(fisher, weights, anchor)
 
@@ -43,18 +43,21 @@ def oewc_loss(fisher: Iterable[Tensor], weights: Iterable[Tensor], anchor: Itera
 def oewc_fisher_update(
     running: Mapping[str, Tensor], new: Mapping[str, Tensor], discount: float | Tensor
 ) -> dict[str, Tensor]:
-    """oewc-Fupdate: F* = gamma F*_{t-1} + F_t, weight by weight; `new` is normalised by the caller."""
+    """oewc-Fupdate: F* = gamma F*_{t-1} + F_t, for each weight; the caller has normalised `new`.
+
+    running and new: name of each parameter -> tensor of its shape; discount gamma -> the same mapping.
+    """
     _require_same_names(running, new)
     return {name: discount * running[name] + new[name] for name in new}
 
 
 @equation("fisher-eq")
 def fisher_diagonal(network: nn.Module, states: Tensor, chunk: int = 64) -> dict[str, Tensor]:
-    """fisher-eq: the diagonal of E[J^T J], exactly: squared derivatives summed over outputs, averaged over states.
+    """fisher-eq: the diagonal of E[J^T J], exact: squared derivatives, summed over outputs and averaged over states.
 
-    states (N, ...) floats, network(states) (N, A) -> name of each parameter: tensor of its shape. beta = 1. Every
-    parameter must belong to an nn.Linear or nn.Conv2d called once, and no layer may mix states; `chunk` states are held
-    at a time. A policy's y is what the network returns: its logits.
+    states (N, ...), network(states) (N, A) -> name of each parameter: tensor of its shape. beta = 1. Every parameter
+    must belong to an nn.Linear or nn.Conv2d that is called once, and no layer may mix states. `chunk` bounds how many
+    states are in memory at a time. For a policy, y is what the network returns: its logits.
     """
     layers = _layers(network)
     total = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
@@ -67,7 +70,7 @@ def fisher_diagonal(network: nn.Module, states: Tensor, chunk: int = 64) -> dict
 def fisher_overlap(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Tensor:
     """fisher-overlap: 1 - d^2 of two diagonal Fisher matrices, each normalised to unit trace.
 
-    Two mappings with the same names and shapes -> scalar, float64. NaN where a trace is zero: d is not defined there.
+    Two mappings with the same names and shapes -> scalar, float64. NaN where a trace is zero: there d is undefined.
     The paper gives d^2 without a label; the name is ours.
     """
     _require_same_names(first, second)
@@ -79,10 +82,13 @@ def fisher_overlap(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) ->
 
 
 def min_max_normalise(fisher: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Scale a Fisher diagonal to [0, 1] by the least and greatest value over all weights; a constant one becomes 0."""
+    """Scales a Fisher diagonal to [0, 1] by the smallest and largest value over all weights; a constant one becomes 0.
+
+    fisher: name of each parameter -> tensor of its shape -> the same mapping. Text of the EWC appendix; no label.
+    """
     low = torch.stack([value.min() for value in fisher.values()]).min()
     high = torch.stack([value.max() for value in fisher.values()]).max()
-    span = (high - low).where(high > low, torch.ones_like(low))  # a constant one: 0 / 1, not 0 / 0
+    span = (high - low).where(high > low, torch.ones_like(low))  # a constant diagonal: 0 / 1, not 0 / 0
     return {name: (value - low) / span for name, value in fisher.items()}
 
 
@@ -97,7 +103,7 @@ def _require_same_names(first: Mapping[str, Tensor], second: Mapping[str, Tensor
 
 
 def _layers(network: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
-    """The layers that hold the network's parameters, by name; a ValueError where one is of a kind not provided for."""
+    """The layers that hold the network's parameters, by name; a ValueError for layers of other kinds."""
     layers: dict[str, nn.Linear | nn.Conv2d] = {}
     for name, layer in network.named_modules():
         if not list(layer.parameters(recurse=False)):
@@ -120,13 +126,13 @@ def _is_plain(layer: nn.Conv2d) -> bool:
 def _add_squared_derivatives(
     network: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d], states: Tensor, total: dict[str, Tensor]
 ) -> None:
-    """Add to `total` the squares of every state's derivatives of every output.
+    """Adds to `total` the squared derivative of every output, for every state.
 
-    One batched backward pass an output brings the derivatives by each layer's result, state by state. Those by a
-    layer's weights are their products with the layer's inputs: the chain rule, without a gradient of the whole network
-    for each state (at the paper's size on a CPU, dozens of times faster than vmap over states).
+    One batched backward pass per output yields the derivatives with respect to each layer's result, for each state.
+    Those with respect to a layer's weights are products with the layer's inputs (the chain rule). No state needs a
+    backward pass of its own: at the paper's size on a CPU, this is dozens of times faster than vmap over states.
     """
-    outputs, inputs, probes = _watched_pass(network, layers, states)
+    outputs, inputs, probes = _hooked_forward(network, layers, states)
     prepared = {name: _prepare(layer, inputs[name]) for name, layer in layers.items()}
     results = [probes[name] for name in layers]
     for output in outputs.unbind(dim=1):
@@ -139,50 +145,50 @@ def _add_squared_derivatives(
                 total[f"{prefix}bias"] += bias
 
 
-def _watched_pass(
+def _hooked_forward(
     network: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d], states: Tensor
 ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-    """The network's outputs; what entered each layer; and for each layer a zero added to its result.
+    """The network's outputs, the input of each layer, and for each layer a tensor of zeros added to its result.
 
-    A derivative by that zero is the derivative by the result, even where the weights are frozen or an in-place
-    activation overwrites the result.
+    The derivative with respect to these zeros is that with respect to the result, even where the weights are frozen or
+    an in-place activation overwrites the result.
     """
     inputs: dict[str, Tensor] = {}
     probes: dict[str, Tensor] = {}
 
-    def watch(name: str, _layer: nn.Module, arguments: tuple[Tensor, ...], result: Tensor) -> Tensor:
+    def record(name: str, _layer: nn.Module, arguments: tuple[Tensor, ...], result: Tensor) -> Tensor:
         if name in inputs:
-            raise ValueError(f"fisher_diagonal handles layers called once a pass; '{name}' is called again")
+            raise ValueError(f"fisher_diagonal handles layers called once per pass; '{name}' is called again")
         inputs[name] = arguments[0].detach()
         probes[name] = torch.zeros_like(result, requires_grad=True)
         return result + probes[name]
 
-    hooks = [layer.register_forward_hook(partial(watch, name)) for name, layer in layers.items()]
+    hooks = [layer.register_forward_hook(partial(record, name)) for name, layer in layers.items()]
     try:
         outputs = network(states)
     finally:
         for hook in hooks:
             hook.remove()
     if uncalled := layers.keys() - inputs.keys():
-        raise ValueError(f"fisher_diagonal: the network holds layers that it never calls: {sorted(uncalled)}")
+        raise ValueError(f"fisher_diagonal: the network has layers that it never calls: {sorted(uncalled)}")
     return outputs, inputs, probes
 
 
-def _prepare(layer: nn.Linear | nn.Conv2d, entering: Tensor) -> Tensor:
+def _prepare(layer: nn.Linear | nn.Conv2d, inputs: Tensor) -> Tensor:
     if isinstance(layer, nn.Linear):
-        if entering.ndim != 2:
-            raise ValueError(f"fisher_diagonal handles Linear layers on (N, features), not {tuple(entering.shape)}")
-        return entering.square()  # (N, in)
-    assert not isinstance(layer.padding, str)  # `_layers` refused it
-    patches = F.unfold(entering, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        if inputs.ndim != 2:
+            raise ValueError(f"fisher_diagonal handles Linear layers on (N, features), not {tuple(inputs.shape)}")
+        return inputs.square()  # (N, in)
+    assert not isinstance(layer.padding, str)  # `_layers` rejects it
+    patches = F.unfold(inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
     return patches.transpose(1, 2)  # (N, positions, in * height * width)
 
 
 def _squares(layer: nn.Linear | nn.Conv2d, prepared: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum over states of the squared derivatives by the layer's weight and by its bias."""
+    """Sums over states of the squared derivatives with respect to the layer's weight and to its bias."""
     if isinstance(layer, nn.Linear):
-        squared = delta.square()  # (delta x)^2 = delta^2 x^2: a Linear weight meets a state once
+        squared = delta.square()  # (delta x)^2 = delta^2 x^2: a Linear weight is used once per state
         return squared.T @ prepared, squared.sum(dim=0)
-    by_position = delta.flatten(start_dim=2)  # (N, out, positions); a Conv2d weight meets a state at every position
+    by_position = delta.flatten(start_dim=2)  # (N, out, positions): a Conv2d weight is used at every position
     by_state = torch.bmm(by_position, prepared)
     return by_state.square().sum(dim=0).view_as(layer.weight), by_position.sum(dim=2).square().sum(dim=0)

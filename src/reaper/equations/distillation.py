@@ -1,4 +1,4 @@
-"""Teaching the long-term agent a new task while it keeps what it knew, as Q-values or as a policy."""
+"""Distilling a new task into the long-term agent while it retains the earlier ones, as Q-values or as a policy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pr_loss(student_q: Tensor, previous_q: Tensor) -> Tensor:
 def distill_loss_policy(student_logits: Tensor, teacher_q: Tensor) -> Tensor:
     """distill-loss-policy: cross-entropy of the student's softmax with the one-hot of the teacher's largest Q-value.
 
-    student_logits (N, A), teacher_q (N, A) -> (N,). A tie goes to the one action that argmax picks.
+    student_logits (N, A), teacher_q (N, A) -> (N,). In a tie, the action that argmax picks is the target.
     """
     best = teacher_q.argmax(dim=1, keepdim=True)
     one_hot = torch.zeros_like(teacher_q).scatter(1, best, 1.0)  # h(q)
@@ -51,13 +51,16 @@ def distill_loss_policy(student_logits: Tensor, teacher_q: Tensor) -> Tensor:
 def pr_loss_policy(student_logits: Tensor, previous_logits: Tensor) -> Tensor:
     """pr-loss-policy: cross-entropy of the student's softmax with the previous long-term agent's softmax.
 
-    student_logits (N, A), previous_logits (N, A) -> (N,). Least, at the previous policy's entropy, not at zero.
+    student_logits (N, A), previous_logits (N, A) -> (N,). Its minimum is the previous policy's entropy, not zero.
     """
     return _cross_entropy(student_logits, previous_logits.softmax(dim=1))
 
 
 def standardise(q_values: Tensor, mean: float | Tensor, std: float | Tensor) -> Tensor:
-    """(q - mean) / std with one mean and one standard deviation a task (text of append-extend; no label)."""
+    """(q - mean) / std with one mean and one standard deviation per task (text of append-extend; no label).
+
+    q_values (N, A), mean and std numbers or 0-d tensors -> (N, A).
+    """
     return (q_values - mean) / std
 
 

@@ -1,4 +1,4 @@
-"""Deep Q-learning: the loss of the short-term agent, and of the one agent of the `PR` condition."""
+"""Deep Q-learning: the loss of the short-term agent, and of the single agent of the `PR` condition."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ EQUATIONS: Mapping[str, Equation] = MappingProxyType(_equations)
 
 
 def equation(label: str) -> Callable[[AnyFunction], AnyFunction]:
-    """Record the decorated function, unchanged, as the implementation of `label`; a label has one function."""
+    """Registers the decorated function, unchanged, as the only implementation of `label`."""
 
     def record(function: AnyFunction) -> AnyFunction:
         if label in _equations:

@@ -105,7 +105,7 @@ class GeneratedDistillation(Objective):
         assert generator is not None
         count = context.settings.generator.pseudo_items
         dreams = Items(context.generator(generator).dream(count, context.rng("short-term dreams")))
-        items = dreams.answered_by(context.q_network(teacher.weights))
+        items = dreams.with_targets(context.q_network(teacher.weights))
         batches = Batches(items.sample, context.settings.training.batch_size, context.rng("batches"))
         return TaskObjective(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
 

@@ -1,4 +1,4 @@
-"""Items: states that stand for a task, stored or generated, raw or losslessly compressed."""
+"""Items: states that represent a task, stored or generated, raw or losslessly compressed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 import numpy as np
 import torch
 
-ROOM_FOR_THE_REST = 3 * 2**30  # bytes that a stage needs beside replay and items: networks, a GAN's maps, recordings
+RESERVED_BYTES = 3 * 2**30  # of a GPU, for the rest of a stage: networks, activations of a GAN, CUDA graphs
 
 
-class OverTheBus:
-    """Pinned host memory, described as what a GPU may read: its kernels fetch rows over the bus when they need them."""
+class MappedHostMemory:
+    """Pinned host memory that a GPU addresses directly (zero-copy): kernels fetch the rows they need over the bus."""
 
     def __init__(self, pinned: torch.Tensor) -> None:
-        self.pinned = pinned  # lives as long as the tensor made of it
+        self.pinned = pinned  # has to live as long as the tensor made of it
         self.__cuda_array_interface__ = {
             "shape": tuple(pinned.shape),
             "typestr": "|u1",
@@ -24,28 +24,28 @@ class OverTheBus:
         }
 
 
-def room_for_items(count: int, shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """An uninitialised array of uint8 states. On a GPU without room for it, it lies in pinned host memory, and all else
-    stays as it is."""
+def empty_states(count: int, shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """An uninitialised array of uint8 states (count, *shape). If a GPU has no room for it, it is in pinned host memory,
+    and is used in the same way."""
     whole = (count, *shape)
-    if device.type != "cuda" or fits(int(np.prod(whole)), free_on(device)):
+    if device.type != "cuda" or fits_on_gpu(int(np.prod(whole)), free_bytes(device)):
         return torch.empty(whole, dtype=torch.uint8, device=device)
-    return torch.as_tensor(OverTheBus(torch.empty(whole, dtype=torch.uint8, pin_memory=True)), device=device)
+    return torch.as_tensor(MappedHostMemory(torch.empty(whole, dtype=torch.uint8, pin_memory=True)), device=device)
 
 
-def fits(item_bytes: int, free: int) -> bool:
-    """Whether items fit on a GPU beside the rest of a stage."""
-    return item_bytes + ROOM_FOR_THE_REST <= free
+def fits_on_gpu(item_bytes: int, free: int) -> bool:
+    """Whether items fit on a GPU alongside the rest of a stage."""
+    return item_bytes + RESERVED_BYTES <= free
 
 
-def free_on(device: torch.device) -> int:
-    """Bytes that can still be taken on a GPU: what is free, and what torch holds but does not use."""
+def free_bytes(device: torch.device) -> int:
+    """Bytes of a GPU that can still be allocated: those that are free, and those that torch reserved but does not use."""
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(torch.cuda.mem_get_info(device)[0]) + unused
 
 
 class StateSource(Protocol):
-    """Anything states of a task can be drawn from: a replay, stored items, a generator's dreams."""
+    """Anything that states of a task can be sampled from: a replay, stored items, generated items."""
 
     def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor: ...
 
@@ -53,7 +53,7 @@ class StateSource(Protocol):
 
 
 class Items:
-    """An array of uint8 states (N, history, size, size), and what the previous agent answered to each."""
+    """An array of uint8 states (N, *observation.shape), and targets (N, num_actions): the outputs of another agent."""
 
     def __init__(self, states: torch.Tensor, targets: torch.Tensor | None = None) -> None:
         self.states, self.targets = states, targets
@@ -63,42 +63,42 @@ class Items:
 
     @classmethod
     def on(cls, device: torch.device, states: torch.Tensor) -> Items:
-        """Stored states, where a learner on that device can draw from them."""
+        """Stored states, placed where a learner on that device can sample them."""
         if device.type == "cpu":
             return cls(states)
-        room = room_for_items(len(states), tuple(states.shape[1:]), device)
-        return cls(room.copy_(states))
+        return cls(empty_states(len(states), tuple(states.shape[1:]), device).copy_(states))
 
-    def _draw(self, count: int, rng: torch.Generator) -> torch.Tensor:
+    def _sample_indices(self, count: int, rng: torch.Generator) -> torch.Tensor:
         return torch.randint(len(self.states), (count,), generator=rng, device=self.states.device)
 
     def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
-        return self.states.index_select(0, self._draw(count, rng))
+        return self.states.index_select(0, self._sample_indices(count, rng))
 
     def sample(self, count: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         assert self.targets is not None, "these items have no targets"
-        drawn = self._draw(count, rng)
-        return self.states.index_select(0, drawn), self.targets.index_select(0, drawn)
+        indices = self._sample_indices(count, rng)
+        return self.states.index_select(0, indices), self.targets.index_select(0, indices)
 
     def distinct_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
         return self.states[torch.randperm(len(self), generator=rng, device=self.states.device)[:count]]
 
     @torch.no_grad()
-    def answered_by(self, network: torch.nn.Module, chunk: int = 1000) -> Items:
-        """The same items with the network's outputs as targets: frozen, so computed once and not every update."""
-        return Items(self.states, torch.cat([network(part) for part in self.states.split(chunk)]))
+    def with_targets(self, network: torch.nn.Module, chunk: int = 1000) -> Items:
+        """The same items with the network's outputs as targets. The network is frozen, so they are computed once."""
+        return Items(self.states, torch.cat([network(states) for states in self.states.split(chunk)]))
 
 
 def compress(states: torch.Tensor) -> list[bytes]:
-    """Each state on its own, so that any of them can be dropped; frames after the first as changes, which are mostly
-    zero and pack better."""
+    """Compresses each state separately, so that any of them can be dropped. After the first, channels are stored as
+    differences from the one before, which are mostly zero."""
     pixels = states.cpu().numpy()
-    changes = pixels.copy()
-    changes[:, 1:] = pixels[:, 1:] - pixels[:, :-1]  # uint8 arithmetic wraps around, both ways
-    return [zlib.compress(state.tobytes(), 9) for state in changes]
+    differences = pixels.copy()
+    differences[:, 1:] = pixels[:, 1:] - pixels[:, :-1]  # uint8 arithmetic wraps around, both ways
+    return [zlib.compress(state.tobytes(), 9) for state in differences]
 
 
-def decompress(packed: list[bytes], state_shape: tuple[int, ...]) -> torch.Tensor:
+def decompress(compressed: list[bytes], state_shape: tuple[int, ...]) -> torch.Tensor:
     """The inverse of `compress`."""
-    changes = np.frombuffer(b"".join(zlib.decompress(p) for p in packed), dtype=np.uint8).reshape(-1, *state_shape)
-    return torch.from_numpy(np.cumsum(changes, axis=1, dtype=np.uint8))
+    raw = b"".join(zlib.decompress(state) for state in compressed)
+    differences = np.frombuffer(raw, dtype=np.uint8).reshape(-1, *state_shape)
+    return torch.from_numpy(np.cumsum(differences, axis=1, dtype=np.uint8))

@@ -1,1 +1,1 @@
-"""What the paper prints: its tables of settings and its published numbers."""
+"""The paper's published results."""

@@ -1,4 +1,4 @@
-"""The numbers the paper publishes, as it prints them: nothing here is computed, except the ratio it quotes."""
+"""The results that the paper publishes, as printed. Only the ratio that its text quotes is computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Score(NamedTuple):
-    """A mean over games and its standard deviation."""
+    """A mean over episodes and its standard deviation."""
 
     mean: float
     deviation: float
@@ -17,7 +17,7 @@ class Score(NamedTuple):
 class Published(NamedTuple):
     """One row of Table score-table."""
 
-    scores: tuple[Score, ...]  # one for each of TASKS
+    scores: tuple[Score, ...]  # one per task, in the order of TASKS
     memory_gigabytes: float
 
 
@@ -30,7 +30,7 @@ def _row(road: tuple[int, int], boxing: tuple[int, int], james: tuple[int, int],
     return Published((Score(*road), Score(*boxing), Score(*james)), gigabytes)
 
 
-# Table score-table: three seeds, 30 games each.
+# Table score-table: three seeds, 30 episodes each.
 SCORES: Mapping[str, Published] = MappingProxyType(
     {
         "no-reh": _row((0, 0), (-13, 9), (619, 165), 0.007),
@@ -50,12 +50,12 @@ SINGLE: Mapping[str, Score] = MappingProxyType(
     {ROAD_RUNNER: Score(29463, 7864), BOXING: Score(88, 8), JAMES_BOND: Score(645, 161)}
 )
 
-# The text beside that table.
+# The text next to that table.
 HUMAN: Mapping[str, float] = MappingProxyType({ROAD_RUNNER: 7845, BOXING: 4, JAMES_BOND: 407})
 COMPRESSED_REHEARSAL_GIGABYTES = 0.250  # what `reh` would need if its items were compressed
 QUOTED_RATIOS: Mapping[str, float] = MappingProxyType({"reh": 0.90, "RePR": 0.80})
 
-# Table scratch: a fresh student taught from real or generated items; one seed. None: not one of its tasks.
+# Table scratch: a new student distilled from real or generated items; one seed. None: not one of its tasks.
 SCRATCH: Mapping[str, tuple[Score | None, Score | None, Score | None]] = MappingProxyType(
     {
         "real_road": (Score(27133, 5772), None, None),
@@ -91,14 +91,14 @@ IMPORTANCE: Mapping[str, Mapping[float, tuple[Score, Score]]] = MappingProxyType
     }
 )
 
-# The main text tries RePR with these, too, on all three tasks; 0.55 is the main experiment's.
+# The main text also runs RePR with these on all three tasks; 0.55 is the main experiment's.
 MAIN_ALPHAS = (0.35, 0.55, 0.75)
 
-# The grids of the EWC appendix, and the points in bold: what was found best.
-EWC_STRENGTHS = (50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
-ONLINE_STRENGTHS = (25.0, 75.0, 125.0, 175.0)
-ONLINE_DECAYS = (0.95, 0.99)
-CHOSEN: Mapping[str, Mapping[str, float]] = MappingProxyType(
+# The grids of the EWC appendix, and their best points, in bold there.
+EWC_LAMBDAS = (50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
+ONLINE_EWC_LAMBDAS = (25.0, 75.0, 125.0, 175.0)
+ONLINE_EWC_GAMMAS = (0.95, 0.99)
+BEST_EWC: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {"ewc": {"lambda": 300.0}, "online-ewc": {"lambda": 75.0, "gamma": 0.99}}
 )
 
@@ -114,15 +114,15 @@ FISHER_OVERLAP: Mapping[str, Mapping[tuple[str, str], float]] = MappingProxyType
 
 
 def average_ratio(condition: str) -> float:
-    """A condition's score divided by that of the task's own DQN, averaged over the tasks, as the paper's text does."""
+    """A condition's score divided by that of a DQN trained on the task alone, averaged over the tasks."""
     ratios = [score.mean / SINGLE[task].mean for task, score in zip(TASKS, SCORES[condition].scores, strict=True)]
     return sum(ratios) / len(ratios)
 
 
 def published_scores(condition: str, tasks: Sequence[str], alpha: float) -> tuple[Score, ...] | None:
-    """What the paper prints for this condition after these tasks in this order; None where it prints nothing.
+    """The paper's scores of this condition after these tasks in this order; None where it prints none.
 
-    `alpha` matters for Road Runner and Boxing alone (Table lscale), where it is what the table varies.
+    `alpha` matters only after Road Runner and Boxing, where Table lscale varies it.
     """
     if tuple(tasks) == TASKS and condition in SCORES:
         return SCORES[condition].scores

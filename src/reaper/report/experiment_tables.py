@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from reaper.paper.results import CHOSEN, FISHER_OVERLAP, IMPORTANCE, TASKS
+from reaper.paper.results import BEST_EWC, FISHER_OVERLAP, IMPORTANCE, TASKS
 from reaper.report.experiment_data import ExperimentData, TablesAndSummary, moments, published_texts, score_texts
 from reaper.report.findings import final_level, listed, percent
 from reaper.report.paper_comparison import paper_table
@@ -156,7 +156,7 @@ def _overlap_says(
 def grid_search(material: ExperimentData) -> TablesAndSummary:
     """Every point of the two grids with its min-max normalised scores, and which one is chosen."""
     grids, said = [], []
-    for base in CHOSEN:
+    for base in BEST_EWC:
         runs = [run for run in material.results if run.condition["base"] == base]
         points: dict[str, list[RunResult]] = {}
         for run in runs:
@@ -168,7 +168,7 @@ def grid_search(material: ExperimentData) -> TablesAndSummary:
             (name, *map(number, shares[name]), number(averages[name]), "chosen" if name == best else "")
             for name in sorted(points, key=lambda name: _strengths(points[name][0]))
         ]
-        theirs = " ".join(f"{name}={value:g}" for name, value in CHOSEN[base].items())
+        theirs = " ".join(f"{name}={value:g}" for name, value in BEST_EWC[base].items())
         notes = [f"0 is the worst and 1 the best game in all tests of the task's teacher. The paper chose {theirs}."]
         grids.append(TextTable(f"Grid of {base}", (base, *material.titles, "average", ""), rows, notes))
         said += [f"{best} for {base} (the paper: {theirs})"] if best else []

@@ -25,7 +25,7 @@ class PseudoRehearsal(Retention):
     trains_generator = True
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
-        return RecalledItems(context, dream(context, memory).answered_by(previous), knowledge, len(memory.tasks))
+        return RecalledItems(context, dream(context, memory).with_targets(previous), knowledge, len(memory.tasks))
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource

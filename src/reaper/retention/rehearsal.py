@@ -63,7 +63,7 @@ class Rehearsal(Retention):
         return settings.rehearsal.limited_capacity if self.limited else settings.rehearsal.capacity
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
-        items = Items.on(context.device, torch.cat(self.stored(context, memory))).answered_by(previous)
+        items = Items.on(context.device, torch.cat(self.stored(context, memory))).with_targets(previous)
         return RecalledItems(context, items, knowledge, len(memory.tasks))
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:

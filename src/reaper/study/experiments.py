@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reaper.errors import UserError, unknown
-from reaper.paper.results import EWC_STRENGTHS, IMPORTANCE, MAIN_ALPHAS, ONLINE_DECAYS, ONLINE_STRENGTHS
+from reaper.paper.results import EWC_LAMBDAS, IMPORTANCE, MAIN_ALPHAS, ONLINE_EWC_GAMMAS, ONLINE_EWC_LAMBDAS
 from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
@@ -65,11 +65,11 @@ def _alphas(condition: str, alphas: tuple[float, ...]) -> tuple[Condition, ...]:
 
 def _grids() -> tuple[Condition, ...]:
     """The two grids of the EWC appendix."""
-    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.ewc_lambda": s}) for s in EWC_STRENGTHS]
+    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.ewc_lambda": s}) for s in EWC_LAMBDAS]
     online = [
         CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"ewc.online-lambda": s, "ewc.online-gamma": d})
-        for s in ONLINE_STRENGTHS
-        for d in ONLINE_DECAYS
+        for s in ONLINE_EWC_LAMBDAS
+        for d in ONLINE_EWC_GAMMAS
     ]
     return (*ewc, *online)
 

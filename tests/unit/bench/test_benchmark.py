@@ -25,7 +25,6 @@ from reaper.config.presets import ARCADE, with_overrides
 from reaper.context import Context
 from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import MOST_HELD
-from reaper.memory.items import ROOM_FOR_THE_REST, Items, fits
 from reaper.tasks.arcade import Catch
 from reaper.tasks.atari import automatic_threads
 from reaper.tasks.sequence import find_sequence, find_task
@@ -159,13 +158,6 @@ def test_emulator_threads(monkeypatch):
     for gpu, threads in ((False, 4), (True, 8)):
         monkeypatch.setattr("torch.cuda.is_available", lambda gpu=gpu: gpu)
         assert automatic_threads() == threads
-
-
-def test_items_fit_only_beside_the_rest_of_a_stage():
-    assert fits(7 * 10**9, 7 * 10**9 + ROOM_FOR_THE_REST)
-    assert not fits(7 * 10**9, 7 * 10**9 + ROOM_FOR_THE_REST - 1)
-    stored = torch.zeros(3, 2, 16, 16, dtype=torch.uint8)
-    assert Items.on(torch.device("cpu"), stored).states is stored
 
 
 def test_bare_emulation_is_timed_by_number_of_threads(monkeypatch):

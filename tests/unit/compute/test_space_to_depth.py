@@ -18,7 +18,7 @@ from reaper.compute.space_to_depth import (
     unfold,
 )
 from reaper.config.presets import PAPER
-from reaper.equations import score_slopes
+from reaper.equations import score_gradients
 from reaper.generators.gan.discriminator import Discriminator
 from reaper.generators.gan.generator import Generator, initialise_adversarial
 from reaper.networks.convolutional import ConvQNetwork
@@ -104,7 +104,7 @@ def test_the_generator_on_folded_frames(training):
 def test_the_discriminator_on_folded_frames_its_slopes_and_their_gradients():
     discriminator, states = Discriminator(84, 4).double(), normal(2, 4, 84, 84)
     torch.testing.assert_close(discriminator.folded(states), discriminator(states))
-    expected, slopes = score_slopes(discriminator.layers, states), discriminator.folded_slopes(states)
+    expected, slopes = score_gradients(discriminator.layers, states), discriminator.folded_slopes(states)
     torch.testing.assert_close(slopes, expected)
     weights = [p for name, p in discriminator.named_parameters() if name.endswith("weight")]
     twice = torch.autograd.grad(expected.square().sum(), weights)  # derivatives of derivatives

@@ -1,3 +1,5 @@
+"""The GAN equations against numbers worked out by hand."""
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +12,7 @@ from reaper.equations import (
     interpolate,
     noisy,
     rescale,
-    score_slopes,
+    score_gradients,
     unscale,
 )
 
@@ -54,8 +56,8 @@ def test_gradient_penalty_of_a_linear_discriminator_and_its_double_backward() ->
     discriminator = nn.Linear(2, 1)
     with torch.no_grad():
         discriminator.weight.copy_(torch.tensor([[3.0, 4.0]]))
-    norms = gradient_norms(score_slopes(discriminator, torch.randn(6, 2)))
-    torch.testing.assert_close(norms, torch.full((6,), 5.0))  # sqrt(3^2 + 4^2), wherever it is taken
+    norms = gradient_norms(score_gradients(discriminator, torch.randn(6, 2)))
+    torch.testing.assert_close(norms, torch.full((6,), 5.0))  # sqrt(3^2 + 4^2) at every point
     zeros = torch.zeros(6)
     loss = disc_loss(zeros, zeros, norms)
     assert loss.item() == pytest.approx(160.0)  # 10 * (5 - 1)^2
@@ -68,22 +70,22 @@ def test_gradient_norms_are_per_item_over_all_of_an_image() -> None:
     images = torch.zeros(2, 1, 2, 2)
     images[0, 0] = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
     images[1, 0, 0, 0] = -3.0
-    norms = gradient_norms(score_slopes(lambda x: x.square().flatten(1).sum(1) / 2, images))  # its gradient at x is x
+    norms = gradient_norms(score_gradients(lambda x: x.square().flatten(1).sum(1) / 2, images))  # gradient at x: x
     torch.testing.assert_close(norms, torch.tensor([5.0, 3.0]))  # sqrt(1 + 4 + 4 + 16), 3
 
 
 def test_gradient_norms_double_backward_is_finite_where_the_gradient_is_zero() -> None:
     discriminator = nn.Linear(2, 1)
     nn.init.zeros_(discriminator.weight)
-    (gradient_norms(score_slopes(discriminator, torch.randn(3, 2))) - 1).square().mean().backward()
+    (gradient_norms(score_gradients(discriminator, torch.randn(3, 2))) - 1).square().mean().backward()
     assert discriminator.weight.grad is not None
     assert discriminator.weight.grad.isfinite().all()
 
 
-def test_gradient_norms_do_not_teach_the_generator() -> None:
+def test_gradient_norms_pass_no_gradient_to_the_generator() -> None:
     generated = torch.randn(3, 2, requires_grad=True)
     weight = torch.tensor([1.0, -2.0], requires_grad=True)
-    gradient_norms(score_slopes(lambda x: (x @ weight) ** 2, generated * 2)).sum().backward()
+    gradient_norms(score_gradients(lambda x: (x @ weight) ** 2, generated * 2)).sum().backward()
     assert generated.grad is None
     assert weight.grad is not None
 

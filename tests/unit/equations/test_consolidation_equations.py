@@ -1,3 +1,5 @@
+"""EWC and the Fisher diagonal against numbers worked out by hand and against plain autograd."""
+
 import pytest
 import torch
 from torch import nn
@@ -28,7 +30,7 @@ def test_penalty_weighs_squared_distances_by_the_fisher_diagonal(loss) -> None:
 
 
 @pytest.mark.parametrize("loss", [ewc_loss, oewc_loss])
-def test_penalty_refuses_series_of_different_lengths(loss) -> None:
+def test_penalty_refuses_sequences_of_different_lengths(loss) -> None:
     one = torch.ones(1)
     with pytest.raises(ValueError, match="shorter"):
         loss([one, one], [one, one], [one])
@@ -38,7 +40,7 @@ def test_ltm_ewc_loss() -> None:
     distillation = torch.tensor([1.0, 3.0])
     # (1 + 3) / 2 + 300 / 2 * 12 = 2 + 1800
     assert ltm_ewc_loss(distillation, torch.tensor(12.0), 300.0).item() == 1802.0
-    # one penalty for each of two earlier tasks: 2 + 0.5 / 2 * (12 + 2) = 5.5
+    # one penalty per earlier task: 2 + 0.5 / 2 * (12 + 2) = 5.5
     assert ltm_ewc_loss(distillation, torch.tensor([12.0, 2.0]), torch.tensor(0.5)).item() == 5.5
 
 
@@ -55,7 +57,7 @@ def test_oewc_fisher_update() -> None:
 
 def test_min_max_normalise_is_over_all_weights_together() -> None:
     scaled = min_max_normalise({"a": torch.tensor([2.0, 4.0]), "b": torch.tensor([[6.0]])})
-    # least 2, greatest 6: (2 - 2) / 4, (4 - 2) / 4      (6 - 2) / 4
+    # smallest 2, largest 6: (2 - 2) / 4, (4 - 2) / 4      (6 - 2) / 4
     assert scaled["a"].tolist() == [0.0, 0.5]
     assert scaled["b"].tolist() == [[1.0]]
     assert min_max_normalise({"a": torch.full((2,), 3.0)})["a"].tolist() == [0.0, 0.0]
@@ -70,7 +72,7 @@ def test_fisher_overlap() -> None:
         fisher_overlap(first, {"a": first["a"]})
 
 
-def test_fisher_overlap_of_weights_never_shared_is_zero() -> None:
+def test_fisher_overlap_of_disjoint_diagonals_is_zero() -> None:
     assert fisher_overlap({"a": torch.tensor([2.0, 0.0])}, {"a": torch.tensor([0.0, 5.0])}).item() == 0.0
 
 
@@ -88,8 +90,8 @@ def test_fisher_diagonal_sums_over_outputs_and_averages_over_states() -> None:
         hidden.bias.fill_(1.0)
         output.weight.copy_(torch.tensor([[5.0], [-2.0]]))
     fisher = fisher_diagonal(nn.Sequential(hidden, nn.ReLU(), output), torch.tensor([[2.0], [-2.0]]))
-    # x = 2: h = 3. Outputs: (5 * 2)^2 + (-2 * 2)^2 = 116 by the hidden weight, 5^2 + 2^2 = 29 by its bias, 3^2 by each
-    # output weight. x = -2: the ReLU is shut, and all of these are 0. Half of each sum; output biases always 1.
+    # x = 2: h = 3. Squared derivatives: (5 * 2)^2 + (-2 * 2)^2 = 116 for the hidden weight, 5^2 + 2^2 = 29 for its
+    # bias, 3^2 for each output weight. x = -2: the ReLU is 0, and so are these. Averages: half of each; biases 1.
     assert fisher["0.weight"].tolist() == [[58.0]]
     assert fisher["0.bias"].tolist() == [14.5]
     assert fisher["2.weight"].tolist() == [[4.5], [4.5]]
@@ -100,7 +102,7 @@ def test_fisher_diagonal_of_a_convolution_adds_positions_before_squaring() -> No
     convolution, output = nn.Conv2d(1, 1, 1), nn.Linear(2, 1)
     nn.init.ones_(output.weight)
     fisher = fisher_diagonal(nn.Sequential(convolution, nn.Flatten(), output), torch.tensor([[[[1.0, 2.0]]]]))
-    # y = (w x_1 + b) + (w x_2 + b): (1 + 2)^2 = 9 by w, 2^2 = 4 by b
+    # y = (w x_1 + b) + (w x_2 + b): (1 + 2)^2 = 9 for w, 2^2 = 4 for b
     assert fisher["0.weight"].item() == 9.0
     assert fisher["0.bias"].item() == 4.0
 

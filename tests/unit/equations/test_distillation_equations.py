@@ -1,3 +1,5 @@
+"""The distillation losses against numbers worked out by hand."""
+
 from math import log
 
 import pytest
@@ -12,7 +14,7 @@ STUDENT_LOGITS = [0.0, log(3)]
 
 
 @pytest.mark.parametrize("loss", [distill_loss, pr_loss])
-def test_squared_errors_are_summed_over_actions_and_kept_per_item(loss) -> None:
+def test_squared_errors_are_summed_over_actions_for_each_item(loss) -> None:
     student = torch.tensor([[1.0, 2.0], [0.0, -1.0]])
     target = torch.tensor([[0.0, 4.0], [3.0, -1.0]])
     # 1^2 + 2^2 = 5      3^2 + 0^2 = 9
@@ -20,7 +22,7 @@ def test_squared_errors_are_summed_over_actions_and_kept_per_item(loss) -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.25, torch.tensor(0.25)])
-def test_repr_loss_weighs_new_against_old(alpha) -> None:
+def test_repr_loss_weights_distillation_and_retention(alpha) -> None:
     loss = repr_loss(torch.tensor([5.0, 9.0]), torch.tensor([1.0, 3.0]), alpha)
     # (0.25 * 5 + 0.75 * 1) = 2.0 and (0.25 * 9 + 0.75 * 3) = 4.5; mean 3.25
     assert loss.shape == ()
@@ -37,7 +39,7 @@ def test_distill_loss_policy_uses_the_teachers_best_action() -> None:
     torch.testing.assert_close(logits.grad, torch.tensor([[-0.75, 0.75], [0.25, -0.25]]))
 
 
-def test_distill_loss_policy_on_a_tie_teaches_one_action() -> None:
+def test_distill_loss_policy_targets_one_action_in_a_tie() -> None:
     loss = distill_loss_policy(torch.tensor([STUDENT_LOGITS]), torch.tensor([[2.0, 2.0]]))
     assert loss.item() == pytest.approx(1.386294) or loss.item() == pytest.approx(0.287682)
 

@@ -1,4 +1,4 @@
-"""What a CUDA graph captures may not read a tensor's value. Tensors on the `meta` device have none: reading fails."""
+"""A captured CUDA graph must not read a tensor's value. Tensors on the `meta` device have none, so reading fails."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ CALLS = {
     "gan_data": ((IMAGES, IMAGES, tensor(5), tensor(dtype=torch.int64)), (5, 4, 8, 8)),
     "disc_loss": ((tensor(5), tensor(5), tensor(5)), ()),
     "gen_loss": ((tensor(5),), ()),
-    "score_slopes": ((nn.Linear(3, 1, device="meta"), tensor(5, 3)), (5, 3)),
+    "score_gradients": ((nn.Linear(3, 1, device="meta"), tensor(5, 3)), (5, 3)),
     "gradient_norms": ((tensor(5, 4, 8, 8),), (5,)),
     "interpolate": ((tensor(5, 4, 8, 8), tensor(5, 4, 8, 8), tensor(5)), (5, 4, 8, 8)),
     "rescale": ((IMAGES,), (5, 4, 8, 8)),
@@ -45,7 +45,7 @@ def test_reads_no_value(name: str) -> None:
     assert getattr(equations, name)(*arguments).shape == shape
 
 
-def test_a_value_read_would_be_noticed() -> None:
+def test_reading_a_value_would_fail() -> None:
     with pytest.raises(RuntimeError):
         bool(tensor() > 0)
     with pytest.raises(RuntimeError):

@@ -1,3 +1,5 @@
+"""The Q-learning equations against numbers worked out by hand."""
+
 import torch
 
 from reaper.equations import dqn_loss, dqn_target
@@ -13,7 +15,7 @@ def test_dqn_target_bootstraps_unless_terminal() -> None:
     torch.testing.assert_close(dqn_target(rewards, terminals, next_q, 0.5), torch.tensor([2.5, -1.0, -0.5]))
 
 
-def test_dqn_target_ignores_what_follows_a_terminal() -> None:
+def test_dqn_target_ignores_the_state_after_a_terminal() -> None:
     target = dqn_target(torch.tensor([1.0]), torch.tensor([True]), torch.tensor([[float("inf"), 0.0]]), 0.99)
     assert target.tolist() == [1.0]
 

@@ -1,11 +1,11 @@
-"""Stored items: nothing is lost in packing, nothing is over its bytes, every task has its share."""
+"""Stored items: compression is lossless, stores stay within their bytes, every task has its share."""
 
 import torch
 from conftest import TINY
 
 from reaper.config.presets import ARCADE, with_overrides
 from reaper.context import Context
-from reaper.memory.items import Items, compress, decompress
+from reaper.memory.items import RESERVED_BYTES, Items, compress, decompress, fits_on_gpu
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention import CompressedRehearsal, Rehearsal
 
@@ -17,13 +17,13 @@ def random_states(count: int, seed: int) -> torch.Tensor:
 
 
 def flat_states(count: int, grey: int) -> torch.Tensor:
-    """States that pack well, told apart by one pixel."""
+    """States that compress well, distinguished by one pixel."""
     states = torch.full((count, *SHAPE), grey, dtype=torch.uint8)
     states[:, 0, 0, 0] = torch.arange(count) % 256
     return states
 
 
-def test_packing_loses_nothing():
+def test_compression_is_lossless():
     states = torch.cat([random_states(5, 0), flat_states(5, 200)])
     assert torch.equal(decompress(compress(states), SHAPE), states)
 
@@ -57,7 +57,7 @@ def test_compressed_store_fits_many_more_items_in_the_same_bytes():
     assert [int(states[0, 1, 5, 5]) for states in stored] == [10, 20, 30]
 
 
-def test_items_are_answered_once():
+def test_targets_are_computed_once():
     items = Items(random_states(30, 1))
     calls = []
 
@@ -66,7 +66,13 @@ def test_items_are_answered_once():
             calls.append(len(states))
             return states.float().mean(dim=(1, 2, 3), keepdim=True).flatten(1).expand(-1, 6)
 
-    answered = items.answered_by(Network())
-    states, answers = answered.sample(8, torch.Generator().manual_seed(0))
-    torch.testing.assert_close(answers[:, 0], states.float().mean(dim=(1, 2, 3)))
+    states, targets = items.with_targets(Network()).sample(8, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(targets[:, 0], states.float().mean(dim=(1, 2, 3)))
     assert calls == [30]
+
+
+def test_items_have_to_fit_alongside_the_rest_of_a_stage():
+    assert fits_on_gpu(7 * 10**9, 7 * 10**9 + RESERVED_BYTES)
+    assert not fits_on_gpu(7 * 10**9, 7 * 10**9 + RESERVED_BYTES - 1)
+    stored = torch.zeros(3, 2, 16, 16, dtype=torch.uint8)
+    assert Items.on(torch.device("cpu"), stored).states is stored

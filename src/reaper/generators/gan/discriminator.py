@@ -8,7 +8,7 @@ from torch import nn
 from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchConvolution
 from reaper.compute.space_to_depth import convolve, slopes_of_convolution
-from reaper.equations import score_slopes
+from reaper.equations import score_gradients
 from reaper.networks.convolutional import Convolution
 
 
@@ -52,7 +52,7 @@ class Discriminator(nn.Module):
         if self.folds and (states.is_cuda or compute_dtype is not None):
             return self.folded_slopes(states, compute_dtype) if slopes else self.folded(states, compute_dtype)
         if slopes:
-            return score_slopes(self.layers, states)
+            return score_gradients(self.layers, states)
         return self.layers(states).squeeze(1)
 
     def folded(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -13,7 +13,7 @@ from reaper.compute.patches import PatchDeconvolution
 from reaper.compute.space_to_depth import deconvolution_between_folded, folded_deconvolution, laid_out, unfold
 from reaper.equations import unscale
 from reaper.errors import UserError
-from reaper.memory.items import room_for_items
+from reaper.memory.items import empty_states
 from reaper.networks.convolutional import Convolution
 
 
@@ -117,7 +117,7 @@ class Generator(nn.Module):
     def dream(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
         """Pseudo-items: uint8 states, drawn in inference mode so that a state does not depend on its neighbours."""
         self.eval()
-        dreams = room_for_items(count, (self.history, self.frame_size, self.frame_size), rng.device)
+        dreams = empty_states(count, (self.history, self.frame_size, self.frame_size), rng.device)
         for part in dreams.split(chunk):
             part.copy_(unscale(self(self.draw_latents(len(part), rng))).round_())
         return dreams

@@ -27,7 +27,7 @@ def teach_student(work: Work) -> Result:
         items = Items.on(context.device, real_states(context, tasks, actors))
     else:
         items = Items(dreamt_states(context, context.generator(_generator(sources[0]))))
-    student = Student(context, tasks, items.answered_by(context.q_network(parents["teacher"].tensors("agent"))))
+    student = Student(context, tasks, items.with_targets(context.q_network(parents["teacher"].tensors("agent"))))
     rows = student.learn()
     return Result({"agent": state_tensors(student.network)}, {"rows": rows})
 
