@@ -39,7 +39,7 @@ def fits_on_gpu(item_bytes: int, free: int) -> bool:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes of a GPU that can still be allocated: those that are free, and those that torch reserved but does not use."""
+    """Bytes of a GPU that can still be allocated: free ones, and those that torch has reserved but not used."""
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(torch.cuda.mem_get_info(device)[0]) + unused
 
