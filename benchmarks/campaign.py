@@ -1,12 +1,14 @@
-"""A study in slices, on machines that are bare at the start of each and forget everything at its end.
+"""Runs a study in time slices, on machines that start empty and are wiped at the end of each slice.
 
-    campaign.py begin HOME RePR reh no-reh --tasks atari-3 --fraction 0.1    what is to be run, most important first
-    campaign.py send HOME CARRY                 what the next slice needs, as a few files of at most 16 MiB
-    campaign.py slice CARRY BACK --seconds 560  there: goes on, stops in time, leaves finished stages in BACK
-    campaign.py unpack CARRY                    there, if it stays for long: then `reaper run --out runs/slice`
-    campaign.py collect CARRY BACK              there, while that is at work: leaves what is finished and new in BACK
-    campaign.py receive HOME BACK               adds them to HOME/store: `reaper report HOME/store`
-    campaign.py plan HOME                       what is done, what is left, and how long it should take
+At home:
+    campaign.py begin HOME RePR reh no-reh --tasks atari-3 --fraction 0.1   plans a study, in order of importance
+    campaign.py send HOME CARRY                 packs what the next slice needs into a few files of at most 16 MiB
+    campaign.py receive HOME BACK               adds finished stages to HOME/store; then `reaper report HOME/store`
+    campaign.py plan HOME                       lists what is left and how long it should take
+On the other machine:
+    campaign.py slice CARRY BACK --seconds 560  resumes the study, stops in time, leaves finished stages in BACK
+    campaign.py unpack CARRY                    for a machine that stays longer: then `reaper run --out runs/slice`
+    campaign.py collect CARRY BACK              during such a run: leaves newly finished stages in BACK
 
 docs/guides/campaign.md says what can travel, and what cannot.
 """
@@ -24,16 +26,16 @@ from pathlib import Path
 from campaign_files import (
     COLLECTED,
     DESCRIPTION,
-    LOST,
-    PIECE,
-    hand_over,
-    joined,
-    options_of,
-    read_lost,
+    PIECE_BYTES,
+    TIMED_OUT,
+    campaign_options,
+    joined_pack,
     read_plan,
+    read_timed_out,
     stages_in,
+    write_pieces,
 )
-from campaign_plan import Pace, Slice, bytes_of, in_order, to_bring_back, to_carry
+from campaign_plan import Slice, StageTimes, in_order, num_bytes, to_bring_back, to_carry
 from rich.console import Console
 
 from reaper.cli.display import show_progress
@@ -47,7 +49,7 @@ from reaper.storage.store import Store
 from reaper.study.plan import Plan, plan
 from reaper.study.stages import Stage
 
-ROOM = 4 * PIECE  # of 64 MiB; the rest is for the description, a log and what else a slice may want to leave
+ROOM = 4 * PIECE_BYTES  # of 64 MiB per slice; the rest is for the description and a log
 
 
 def say(text: str) -> None:
@@ -58,55 +60,66 @@ def say(text: str) -> None:
 
 
 def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
-    words = {"conditions": arguments.conditions, "tasks": arguments.tasks, "seeds": [arguments.seed]}
-    words |= {"fraction": arguments.fraction, "overrides": overrides}
-    study = plan(arguments.conditions, options_of(words))
+    description = {"conditions": arguments.conditions, "tasks": arguments.tasks, "seeds": [arguments.seed]}
+    description |= {"fraction": arguments.fraction, "overrides": overrides}
+    study = plan(arguments.conditions, campaign_options(description))
     store = Store.open_for(arguments.home / "store", study.header)
-    write_checksummed(arguments.home / DESCRIPTION, words)
+    write_checksummed(arguments.home / DESCRIPTION, description)
     for chain in study.chains:
         store.write_run(chain.name, chain.record())
     store.close()
-    show(Slice(in_order(study.chains), store, pace_of(arguments, study, store), ROOM, frozenset()))
+    show(whole_campaign(arguments, study, store))
 
 
 def send(arguments: argparse.Namespace) -> None:
     study, store = read_plan(arguments.home), Store.open(arguments.home / "store")
     stages = in_order(study.chains)
-    hand_over(store, to_carry(stages, store, ROOM), arguments.home / DESCRIPTION, arguments.carry, ROOM)
-    write_checksummed(arguments.carry / LOST, {"seconds": read_lost(arguments.home)})
+    files, description = to_carry(stages, store, ROOM), arguments.home / DESCRIPTION
+    write_pieces(store, files, description=description, folder=arguments.carry, room=ROOM)
+    write_checksummed(arguments.carry / TIMED_OUT, {"seconds": read_timed_out(arguments.home)})
 
 
 def receive(arguments: argparse.Namespace) -> None:
-    with joined(arguments.back) as file:
+    with joined_pack(arguments.back) as file:
         say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store')}")
-    write_checksummed(arguments.home / LOST, {"seconds": {**read_lost(arguments.home), **read_lost(arguments.back)}})
+    timed_out = {**read_timed_out(arguments.home), **read_timed_out(arguments.back)}
+    write_checksummed(arguments.home / TIMED_OUT, {"seconds": timed_out})
 
 
 def show_plan(arguments: argparse.Namespace) -> None:
     study, store = read_plan(arguments.home), Store.open(arguments.home / "store")
-    show(Slice(in_order(study.chains), store, pace_of(arguments, study, store), ROOM, frozenset()))
+    show(whole_campaign(arguments, study, store))
+
+
+def whole_campaign(arguments: argparse.Namespace, study: Plan, store: Store) -> Slice:
+    times = stage_times(arguments, study, store)
+    return Slice(in_order(study.chains), store, times, room=ROOM, before=frozenset())
 
 
 def show(slice_: Slice) -> None:
     left = slice_.left()
-    say(f"{len(slice_.stages) - len(left)} of {len(slice_.stages)} stages are finished; left, most important first:")
+    say(f"{len(slice_.stages) - len(left)} of {len(slice_.stages)} stages are finished; left, in order of importance:")
     for stage in left:
-        alone, large = slice_.pace.seconds(stage), bytes_of(stage) > slice_.room
-        note = f", too large to travel: needs {slice_.seconds(stage):,.0f} s in one slice" if large else ""
-        say(f"  {alone:7,.0f} s {bytes_of(stage) / 1e6:8,.1f} MB  {stage.title}{note}")
-    say(f"together about {sum(map(slice_.pace.seconds, left)) / 3600:.2f} hours")
+        alone, large = slice_.times.seconds(stage), num_bytes(stage) > slice_.room
+        note = f", too large to transfer: needs {slice_.seconds(stage):,.0f} s in one slice" if large else ""
+        say(f"  {alone:7,.0f} s {num_bytes(stage) / 1e6:8,.1f} MB  {stage.title}{note}")
+    say(f"in all about {sum(map(slice_.times.seconds, left)) / 3600:.2f} hours")
 
 
-def pace_of(arguments: argparse.Namespace, study: Plan, store: Store) -> Pace:
-    names = ("steps_per_second", "steps_per_second", "test_seconds", "start_seconds")
-    pace = Pace(*(getattr(arguments, name) for name in names))
-    lost = read_lost(arguments.carry if arguments.command == "slice" else arguments.home)
+def stage_times(arguments: argparse.Namespace, study: Plan, store: Store) -> StageTimes:
+    times = StageTimes(
+        steps_per_second=arguments.steps_per_second,
+        generator_steps_per_second=arguments.generator_steps_per_second,
+        evaluation_seconds=arguments.evaluation_seconds,
+        start_seconds=arguments.start_seconds,
+    )
+    timed_out = read_timed_out(arguments.carry if arguments.command == "slice" else arguments.home)
     for stage in study.stages:
         if store.has(stage.digest):
-            pace.note(stage, store.stage(stage.digest).made()["seconds"])
-        elif stage.digest in lost:
-            pace.note_lost(stage, lost[stage.digest])
-    return pace
+            times.add(stage, store.stage(stage.digest).made()["seconds"])
+        elif stage.digest in timed_out:
+            times.add_timed_out(stage, timed_out[stage.digest])
+    return times
 
 
 # -- in a slice
@@ -114,60 +127,68 @@ def pace_of(arguments: argparse.Namespace, study: Plan, store: Store) -> Pace:
 
 def run_slice(arguments: argparse.Namespace) -> int:
     started = time.monotonic()
-    means = {"device": arguments.device, "workers": arguments.workers}
-    study = read_plan(arguments.carry, **means, checkpoint_every=arguments.checkpoint_every)
+    resources = {"device": arguments.device, "workers": arguments.workers}
+    study = read_plan(arguments.carry, **resources, checkpoint_every=arguments.checkpoint_every)
     unpack(arguments)
     before = carried(arguments)
     store, stages = Store.open_for(arguments.work, study.header), in_order(study.chains)
-    if arguments.no_tests:
+    if arguments.skip_evaluations:
         stages = [stage for stage in stages if stage.kind != "evaluate"]
-    pace = pace_of(arguments, study, store)
-    slice_ = Slice(stages, store, pace, ROOM, before, arguments.margin, arguments.folder_stays)
+    slice_ = Slice(
+        stages,
+        store,
+        stage_times(arguments, study, store),
+        room=ROOM,
+        before=before,
+        margin=arguments.margin,
+        persistent=arguments.persistent,
+    )
     deadline = started + arguments.seconds - arguments.reserve
     failure: ReaperError | None = None
     left_before = len(slice_.left())
-    running: dict[str, float] = {}  # digest -> since when
+    running: dict[str, float] = {}  # digest -> when it started
     try:
-        go_on(slice_, study, deadline, running)
+        run_until(slice_, study, deadline, running)
     except ReaperError as error:
-        failure = error  # what is finished is brought back all the same
+        failure = error  # finished stages are brought back all the same
     finally:
         store.close()
-    hand_over(store, to_bring_back(stages, store, before, ROOM), arguments.carry / DESCRIPTION, arguments.back, ROOM)
-    lost = {} if arguments.folder_stays else {stage: round(deadline - since) for stage, since in running.items()}
-    write_checksummed(arguments.back / LOST, {"seconds": lost})
-    say(f"slice of {time.monotonic() - started:.0f} s ends; {len(slice_.left())} stages are left in all")
+    files, description = to_bring_back(stages, store, before, ROOM), arguments.carry / DESCRIPTION
+    write_pieces(store, files, description=description, folder=arguments.back, room=ROOM)
+    timed_out = {} if arguments.persistent else {stage: round(deadline - since) for stage, since in running.items()}
+    write_checksummed(arguments.back / TIMED_OUT, {"seconds": timed_out})
+    say(f"slice of {time.monotonic() - started:.0f} s ends; {len(slice_.left())} stages are left")
     if failure and not isinstance(failure, Stopped):
         raise failure
     if left_before == len(slice_.left()) > 0 and not running:
-        raise UserError("nothing that is left fits into a slice; see `plan`, and give more --seconds or --folder-stays")
+        raise UserError("no unfinished stage fits into a slice; see `plan`, and give more --seconds or --persistent")
     return Stopped.exit_code if slice_.left() else 0
 
 
 def unpack(arguments: argparse.Namespace) -> None:
-    with joined(arguments.carry) as file:
+    with joined_pack(arguments.carry) as file:
         say(f"{arguments.work}: {import_pack(file, arguments.work)}")
 
 
 def carried(arguments: argparse.Namespace) -> frozenset[str]:
-    with joined(arguments.carry) as file:
+    with joined_pack(arguments.carry) as file:
         return stages_in(file)
 
 
 def collect(arguments: argparse.Namespace) -> None:
-    """What another process has finished since the last time, at home or there; it works on meanwhile."""
+    """Packs what another process has finished since the last call, while it continues."""
     study, store = read_plan(arguments.carry), Store.open(arguments.work)
-    left = arguments.work.parent / f"{arguments.work.name}-{COLLECTED}"
-    before = carried(arguments) | frozenset(read_checksummed(left)["stages"] if left.is_file() else ())
-    chosen = to_bring_back(in_order(study.chains), store, before, ROOM)
-    hand_over(store, chosen, arguments.carry / DESCRIPTION, arguments.back, ROOM)
-    write_checksummed(arguments.back / LOST, {"seconds": {}})
-    write_checksummed(left, {"stages": sorted(before | chosen.keys())})
+    collected = arguments.work.parent / f"{arguments.work.name}-{COLLECTED}"
+    before = carried(arguments) | frozenset(read_checksummed(collected)["stages"] if collected.is_file() else ())
+    files, description = to_bring_back(in_order(study.chains), store, before, ROOM), arguments.carry / DESCRIPTION
+    write_pieces(store, files, description=description, folder=arguments.back, room=ROOM)
+    write_checksummed(arguments.back / TIMED_OUT, {"seconds": {}})
+    write_checksummed(collected, {"stages": sorted(before | files.keys())})
 
 
-def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]) -> None:
-    """Runs one batch of stages after another until none fits into the time that is left; what is left in `running` was
-    not finished."""
+def run_until(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]) -> None:
+    """Runs one batch of stages after another until none fits into the time left; `running` then holds the unfinished
+    ones."""
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     left = slice_.left()
@@ -179,7 +200,7 @@ def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]
                 running[stage.digest] = time.monotonic()
             if isinstance(event, StageFinished):
                 running.pop(stage.digest, None)
-                slice_.pace.note(stage, event.seconds)
+                slice_.times.add(stage, event.seconds)
                 say(f"finished in {event.seconds:,.0f} s: {stage.title}")
             show_event(stage, event)
 
@@ -188,12 +209,12 @@ def go_on(slice_: Slice, study: Plan, deadline: float, running: dict[str, float]
             while chosen := slice_.choose(deadline - time.monotonic(), resources.workers):
                 for stage in chosen:
                     seconds, now = slice_.seconds(stage), deadline - time.monotonic()
-                    say(f"begin, with {now:,.0f} s left, what should take {seconds:,.0f} s: {stage.title}")
+                    say(f"{now:,.0f} s left; starting a stage of about {seconds:,.0f} s: {stage.title}")
                 engine.run(chosen, store=slice_.store, resources=resources, stop=stop, listener=listen)
             if slice_.left():
-                say(f"nothing more fits into the {deadline - time.monotonic():,.0f} s and the files that are left")
+                say(f"no other stage fits into the {deadline - time.monotonic():,.0f} s and the bytes left")
         except Stopped:
-            say("out of time" + ("; its checkpoint stays in the folder" if slice_.stays else ": a stage is lost"))
+            say("out of time" + ("; its checkpoint stays in the folder" if slice_.persistent else ": a stage is lost"))
             raise
         finally:
             timer.cancel()
@@ -222,31 +243,39 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("carry", type=Path)
         if command is not unpacking:
             command.add_argument("back", type=Path)
-        command.add_argument("--work", type=Path, default=Path("runs/slice"), help="the store (default: %(default)s)")
-    slicing.add_argument("--seconds", type=float, default=560.0, help="how long the slice may last")
-    slicing.add_argument("--reserve", type=float, default=40.0, help="of these, for a last checkpoint and packing")
-    slicing.add_argument("--margin", type=float, default=1.15, help="by which stages may take longer than thought")
-    slicing.add_argument("--folder-stays", action="store_true", help="--work outlives the slice: begin what cannot end")
-    slicing.add_argument("--no-tests", action="store_true", help="leave the last whole games of each agent for home")
+        command.add_argument(
+            "--work", type=Path, default=Path("runs/slice"), help="output folder (default: %(default)s)"
+        )
+    slicing.add_argument("--seconds", type=float, default=560.0, help="length of the slice")
+    slicing.add_argument(
+        "--reserve", type=float, default=40.0, help="seconds of the slice kept for a last checkpoint and packing"
+    )
+    slicing.add_argument(
+        "--margin", type=float, default=1.15, help="factor by which a stage may exceed its expected time"
+    )
+    slicing.add_argument("--persistent", action="store_true", help="--work outlives the slice: also start long stages")
+    slicing.add_argument("--skip-evaluations", action="store_true", help="leave evaluation stages for home")
     slicing.add_argument("--device", default="auto")
     slicing.add_argument("--workers", type=int, default=1)
     slicing.add_argument("--checkpoint-every", default="10m")
     for command in (beginning, planning, slicing):
-        command.add_argument("--frames-per-second", type=float, default=9000.0, help="until a stage has been timed")
-        command.add_argument("--steps-per-second", type=float, default=450.0, help="of the GAN")
-        command.add_argument("--test-seconds", type=float, default=6.0, help="for the whole games of one task")
-        command.add_argument("--start-seconds", type=float, default=60.0, help="until a stage is under way")
+        command.add_argument(
+            "--steps-per-second", type=float, default=9000.0, help="agent steps; used until a stage is timed"
+        )
+        command.add_argument("--generator-steps-per-second", type=float, default=450.0)
+        command.add_argument("--evaluation-seconds", type=float, default=6.0, help="per task")
+        command.add_argument("--start-seconds", type=float, default=60.0, help="of a stage before its first step")
     return parser
 
 
-ALONE = {"send": send, "unpack": unpack, "collect": collect, "receive": receive, "plan": show_plan}
+COMMANDS = {"send": send, "unpack": unpack, "collect": collect, "receive": receive, "plan": show_plan}
 
 
-def main(words: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     from reaper.cli.parser import Parser, take_dotted
 
     try:
-        rest, overrides = take_dotted(sys.argv[1:] if words is None else words, ("begin",), Parser("campaign"))
+        rest, overrides = take_dotted(sys.argv[1:] if argv is None else argv, ("begin",), Parser("campaign"))
         arguments, extra = build_parser().parse_known_args(rest)
         if arguments.command == "begin" and not extra:
             begin(arguments, overrides)
@@ -255,7 +284,7 @@ def main(words: list[str] | None = None) -> int:
         elif arguments.command == "slice":
             return run_slice(arguments)
         else:
-            ALONE[arguments.command](arguments)
+            COMMANDS[arguments.command](arguments)
     except ReaperError as error:
         print(f"campaign: {error}", file=sys.stderr)
         return error.exit_code

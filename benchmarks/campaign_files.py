@@ -1,4 +1,4 @@
-"""A campaign's files on the way: its description, what was lost, and a pack cut into pieces, all in one flat folder."""
+"""The files that a campaign transfers in one flat folder: its description, timed-out stages, and a pack in pieces."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from reaper.storage.thinning import export_stages
 from reaper.study.options import StudyOptions
 from reaper.study.plan import Plan, plan
 
-PIECE = 15 << 20  # bytes; a file may have 16 MiB
+PIECE_BYTES = 15 << 20  # a file may have 16 MiB
 DESCRIPTION = "campaign.json"
-LOST = "lost.json"
+TIMED_OUT = "timed_out.json"
 COLLECTED = "collected.json"
 STEM = "stages."
 
 
-def read_plan(folder: Path, **means: Any) -> Plan:
-    """The study that a campaign carries out."""
-    about = read_checksummed(folder / DESCRIPTION)
-    return plan(about["conditions"], options_of(about, **means))
+def read_plan(folder: Path, **resources: Any) -> Plan:
+    """The study of a campaign."""
+    description = read_checksummed(folder / DESCRIPTION)
+    return plan(description["conditions"], campaign_options(description, **resources))
 
 
-def options_of(about: Mapping[str, Any], **means: Any) -> StudyOptions:
-    """The study's options, and what it is run with."""
-    words = {name: about[name] for name in ("tasks", "seeds", "fraction", "overrides")}
-    return StudyOptions(**words, **{"device": "cpu", **means})
+def campaign_options(description: Mapping[str, Any], **resources: Any) -> StudyOptions:
+    """The options of the study, with the resources of this machine."""
+    study = {name: description[name] for name in ("tasks", "seeds", "fraction", "overrides")}
+    return StudyOptions(**study, **{"device": "cpu", **resources})
 
 
-def read_lost(folder: Path) -> dict[str, float]:
-    """Stages that ran out of time, and after how many seconds."""
-    return read_checksummed(folder / LOST)["seconds"] if (folder / LOST).is_file() else {}
+def read_timed_out(folder: Path) -> dict[str, float]:
+    """Stages that did not finish within a slice, and the seconds they had."""
+    return read_checksummed(folder / TIMED_OUT)["seconds"] if (folder / TIMED_OUT).is_file() else {}
 
 
-def _cut(file: Path, folder: Path) -> list[Path]:
-    """The file in pieces, into a flat folder."""
+def _split(file: Path, folder: Path) -> list[Path]:
+    """Writes a file to a folder in pieces."""
     pieces = []
     with file.open("rb") as source:
-        while data := source.read(PIECE):
+        while data := source.read(PIECE_BYTES):
             pieces.append(folder / f"{STEM}{len(pieces):02d}")
             pieces[-1].write_bytes(data)
     return pieces
 
 
 @contextmanager
-def joined(folder: Path) -> Iterator[Path]:
-    """The pack whose pieces lie in a folder."""
+def joined_pack(folder: Path) -> Iterator[Path]:
+    """Joins the pieces in a folder to a temporary pack."""
     pieces = sorted(folder.glob(f"{STEM}[0-9][0-9]"))
     if not pieces:
         raise UserError(f"{folder} holds no pieces of a pack ({STEM}00 and so on)")
-    with tempfile.TemporaryDirectory() as near:
-        file = Path(near) / "stages"
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "stages"
         with file.open("wb") as target:
             for piece in pieces:
                 target.write(piece.read_bytes())
@@ -71,17 +71,17 @@ def stages_in(file: Path) -> frozenset[str]:
         return frozenset(name.split("/")[1] for name in pack.files if name.startswith("stages/"))
 
 
-def hand_over(store: Store, kept: dict[str, set[str]], description: Path, folder: Path, room: int) -> None:
-    """Fills a folder with the pieces of a pack."""
+def write_pieces(store: Store, files: dict[str, set[str]], *, description: Path, folder: Path, room: int) -> None:
+    """Packs these files of each stage and writes the pack to a folder in pieces."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{STEM}*"):
         old.unlink()
-    with tempfile.TemporaryDirectory() as near:
-        file = Path(near) / "stages"
-        about = export_stages(store, file, kept)
-        pieces = _cut(file, folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "stages"
+        about = export_stages(store, file, files)
+        pieces = _split(file, folder)
     shutil.copyfile(description, folder / DESCRIPTION)
     size = sum(piece.stat().st_size for piece in pieces)
     print(f"{folder}: {about}, {size:,} bytes in {len(pieces)} files", flush=True)
     if size > room:
-        raise UserError(f"{size:,} bytes are more than the {room:,} that can travel")
+        raise UserError(f"{size:,} bytes are more than the {room:,} that can be transferred")

@@ -1,4 +1,4 @@
-"""What a slice of a campaign runs: stages in order of importance, and what each takes in seconds and in bytes."""
+"""Chooses the stages that a slice of a campaign runs: by importance, expected seconds and bytes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from reaper.study.chains import Chain
 from reaper.study.stages import Stage
 from reaper.tasks.observation import state_spec
 
-LOST = 1.2  # times longer than it had, a stage that was not finished is thought to take
-DOCUMENTS = 64 << 10  # bytes, generously: manifest, rows, curves
-REAL_PICTURES, DREAMT_PICTURES = 64, 96  # states that a stage keeps for the report
-# What a stage reads of each of its parents, beside documents.
+TIMED_OUT_FACTOR = 1.2  # a stage that timed out is expected to take this many times the seconds it had
+DOCUMENTS = 64 << 10  # bytes of manifest, rows and curves: an upper bound
+REAL_STATES, GENERATED_STATES = 64, 96  # states that a stage stores for the report
+# The files that a stage reads of each of its parents, besides documents.
 NEEDED = {
     "memory": {"agent.safetensors", "retained.safetensors"},
     "teacher": {"agent.safetensors"},
@@ -30,20 +30,20 @@ NEEDED = {
 
 
 def in_order(chains: Sequence[Chain]) -> list[Stage]:
-    """Teachers and their tests first, since all conditions need them; then condition by condition, task by task."""
+    """Teachers and their evaluations first, since all conditions need them; then by condition and task."""
     stages: list[Stage] = []
     for chain in chains:
         for teacher, single in zip(chain.teachers, chain.singles, strict=True):
             stages += [teacher, single]
         stages += [chain.random] if chain.random else []
     for chain in chains:
-        for place in range(len(chain.memories)):
-            stages += [*chain.generators[place : place + 1], chain.memories[place], chain.evaluations[place]]
+        for index in range(len(chain.memories)):
+            stages += [*chain.generators[index : index + 1], chain.memories[index], chain.evaluations[index]]
     return list({stage.digest: stage for stage in stages}.values())
 
 
 def usable(store: Store, stage: Stage) -> bool:
-    """Whether all its parents are there, with all that it reads of them."""
+    """Whether all its parents are in the store, with the files that it reads."""
     return all(
         store.has(parent) and not NEEDED[role] & store.stage(parent).left_out.keys()
         for role, parent in stage.parents.items()
@@ -51,7 +51,7 @@ def usable(store: Store, stage: Stage) -> bool:
 
 
 def descendants(stage: Stage, stages: Iterable[Stage]) -> list[Stage]:
-    """The stages that come to nothing without this one, itself first; `stages` have parents first."""
+    """This stage and all that depend on it; `stages` are ordered parents first."""
     found = {stage.digest: stage}
     for other in stages:
         if found.keys() & set(other.parents.values()):
@@ -67,18 +67,18 @@ def retention_of(stage: Stage) -> Any:
     return RETENTIONS.build(stage.spec["axes"]["retention"])
 
 
-def bytes_of(stage: Stage, with_retained: bool = True) -> int:
-    """What a stage leaves on the disk, at most; a pack of it is a little smaller."""
+def num_bytes(stage: Stage, with_retained: bool = True) -> int:
+    """An upper bound of a finished stage's size on disk; a pack is a little smaller."""
     key = (stage.digest, with_retained)
-    if key not in _sizes:  # it builds networks, and is asked again and again
-        _sizes[key] = _bytes_of(stage, with_retained)
+    if key not in _sizes:  # it builds networks, and is called again and again
+        _sizes[key] = _num_bytes(stage, with_retained)
     return _sizes[key]
 
 
 _sizes: dict[tuple[str, bool], int] = {}
 
 
-def _bytes_of(stage: Stage, with_retained: bool) -> int:
+def _num_bytes(stage: Stage, with_retained: bool) -> int:
     settings, actions = settings_of(stage), stage.spec["num_actions"]
     if stage.kind == "evaluate":
         return DOCUMENTS
@@ -87,95 +87,96 @@ def _bytes_of(stage: Stage, with_retained: bool) -> int:
         return DOCUMENTS + generator
     agent = DOCUMENTS + q_network_bytes(state_spec(settings.observation), actions, settings.network)
     if stage.kind == "short-term":
-        return agent + REAL_PICTURES * item_bytes(settings)
+        return agent + REAL_STATES * item_bytes(settings)
     retained = retention_of(stage).kept_bytes(settings, actions, len(stage.spec["tasks"])) if with_retained else 0
-    return agent + retained + (DREAMT_PICTURES * item_bytes(settings) if retained == generator else 0)
+    return agent + retained + (GENERATED_STATES * item_bytes(settings) if retained == generator else 0)
 
 
 @dataclass
-class Pace:
-    """How long a stage takes: as long as the slowest one like it, or, before there is one, by the given rates."""
+class StageTimes:
+    """Expected seconds of a stage: those of the slowest similar stage, or an estimate from the given rates."""
 
     steps_per_second: float
-    gan_steps_per_second: float  # of the GAN
-    test_seconds: float  # of one task: some dozen whole games
-    start_seconds: float  # until a stage is under way: compiling, recording
-    seen: dict[str, list[float]] = field(default_factory=dict)
+    generator_steps_per_second: float
+    evaluation_seconds: float  # per task
+    start_seconds: float  # before the first step: compilation, CUDA graph capture
+    measured: dict[str, list[float]] = field(default_factory=dict)
 
-    def note(self, stage: Stage, seconds: float) -> None:
-        self.seen.setdefault(_likeness(stage), []).append(seconds)
+    def add(self, stage: Stage, seconds: float) -> None:
+        self.measured.setdefault(_similarity_key(stage), []).append(seconds)
 
-    def note_lost(self, stage: Stage, seconds: float) -> None:
-        """It was not finished in so many seconds, so it takes longer."""
-        self.note(stage, LOST * seconds)
+    def add_timed_out(self, stage: Stage, seconds: float) -> None:
+        """The stage was not finished after this many seconds, so it takes longer."""
+        self.add(stage, TIMED_OUT_FACTOR * seconds)
 
     def seconds(self, stage: Stage) -> float:
-        seen = self.seen.get(_likeness(stage))
-        if seen:
-            return max(seen)
-        return self._guess(stage) + (0.0 if stage.kind == "evaluate" else self.start_seconds)
+        measured = self.measured.get(_similarity_key(stage))
+        if measured:
+            return max(measured)
+        return self._estimate(stage) + (0.0 if stage.kind == "evaluate" else self.start_seconds)
 
-    def _guess(self, stage: Stage) -> float:
+    def _estimate(self, stage: Stage) -> float:
         settings, spec = settings_of(stage), stage.spec
         if stage.kind == "evaluate":
-            return self.test_seconds * len(spec["tasks"])
-        gathered = min(settings.training.replay_capacity, settings.short_term.agent_steps) / self.steps_per_second
-        dreams = settings.generator.steps / self.gan_steps_per_second
+            return self.evaluation_seconds * len(spec["tasks"])
+        collecting = min(settings.training.replay_capacity, settings.short_term.agent_steps) / self.steps_per_second
+        generator = settings.generator.steps / self.generator_steps_per_second
         if stage.kind == "short-term":
             return self._training(settings.short_term.agent_steps, settings, 1)
         if stage.kind == "short-term generator":
-            return gathered + dreams
-        dreams = dreams if isinstance(retention_of(stage), PseudoRehearsal) else 0.0
+            return collecting + generator
+        generator = generator if isinstance(retention_of(stage), PseudoRehearsal) else 0.0
         if "memory" not in stage.parents:
-            return 0.0 if "generator" in stage.parents else gathered + dreams
-        return self._training(settings.long_term.agent_steps, settings, len(spec["tasks"])) + dreams
+            return 0.0 if "generator" in stage.parents else collecting + generator
+        return self._training(settings.long_term.agent_steps, settings, len(spec["tasks"])) + generator
 
     def _training(self, agent_steps: int, settings: Settings, tasks: int) -> float:
-        tests = agent_steps // settings.evaluation.interval + 1
-        return agent_steps / self.steps_per_second + tests * tasks * self.test_seconds
+        evaluations = agent_steps // settings.evaluation.interval + 1
+        return agent_steps / self.steps_per_second + evaluations * tasks * self.evaluation_seconds
 
 
-def _likeness(stage: Stage) -> str:
-    """Stages alike in this take about the same time."""
-    tests = len(stage.spec["tasks"]) if stage.kind == "evaluate" else 0
-    return canonical([stage.kind, stage.spec.get("axes", {}), tests, "memory" in stage.parents])
+def _similarity_key(stage: Stage) -> str:
+    """Equal for stages that take about the same time."""
+    tasks = len(stage.spec["tasks"]) if stage.kind == "evaluate" else 0
+    return canonical([stage.kind, stage.spec.get("axes", {}), tasks, "memory" in stage.parents])
 
 
 @dataclass
 class Slice:
-    """What one slice may still do."""
+    """The stages of a campaign, and the limits of one slice."""
 
-    stages: Sequence[Stage]  # of the campaign, in order
+    stages: Sequence[Stage]  # in order of importance
     store: Store
-    pace: Pace
-    room: int  # bytes that can come back
-    before: frozenset[str]  # digests that are at home already
+    times: StageTimes
+    room: int  # bytes that can be brought back
+    before: frozenset[str]  # digests of stages that are at home already
     margin: float = 1.15
-    stays: bool = False  # the folder outlives the slice: what cannot be finished may be begun
+    persistent: bool = False  # the folder outlives the slice, so stages may be resumed in the next one
 
     def left(self) -> list[Stage]:
         return [stage for stage in self.stages if not self.store.has(stage.digest)]
 
     def seconds(self, stage: Stage) -> float:
-        """Until something of it can travel: what is too large to travel is of use only to what is made of it here."""
-        makes = descendants(stage, self.left()) if bytes_of(stage) > self.room else [stage]
-        return self.margin * sum(self.pace.seconds(part) for part in makes)
+        """Expected seconds until a result can be brought back: a stage that is too large to transfer is useful only to
+        the stages that are made from it in the same slice."""
+        needed = descendants(stage, self.left()) if num_bytes(stage) > self.room else [stage]
+        return self.margin * sum(self.times.seconds(part) for part in needed)
 
-    def made_bytes(self) -> int:
-        made = (stage for stage in self.stages if stage.digest not in self.before and self.store.has(stage.digest))
-        return sum(self.travelling_bytes(stage) for stage in made)
+    def new_bytes(self) -> int:
+        new = (stage for stage in self.stages if stage.digest not in self.before and self.store.has(stage.digest))
+        return sum(self.transfer_bytes(stage) for stage in new)
 
-    def travelling_bytes(self, stage: Stage) -> int:
-        """What is too large leaves without what it retains."""
-        return bytes_of(stage, with_retained=bytes_of(stage) <= self.room)
+    def transfer_bytes(self, stage: Stage) -> int:
+        """A stage that is too large is transferred without its retained tensors."""
+        return num_bytes(stage, with_retained=num_bytes(stage) <= self.room)
 
     def choose(self, seconds: float, workers: int = 1) -> list[Stage]:
-        """The most important stages that are ready, can be finished in so many seconds and can then be brought back."""
+        """The most important stages that are ready, finish in time and can then be brought back."""
         chosen: list[Stage] = []
-        room = self.room - self.made_bytes()
+        room = self.room - self.new_bytes()
         for stage in self.left():
-            size = self.travelling_bytes(stage)
-            in_time = self.stays or self.seconds(stage) <= seconds
+            size = self.transfer_bytes(stage)
+            in_time = self.persistent or self.seconds(stage) <= seconds
             if len(chosen) < workers and usable(self.store, stage) and in_time and size <= room:
                 chosen.append(stage)
                 room -= size
@@ -183,11 +184,11 @@ class Slice:
 
 
 def to_bring_back(stages: Sequence[Stage], store: Store, before: frozenset[str], room: int) -> dict[str, set[str]]:
-    """Which new stages leave the slice, and with which files.
+    """Stage -> files to bring back, for the new stages of a slice.
 
-    A stage that is too large leaves without what it retains, once nothing is to be made from that any more; until then
-    neither it nor anything made from it leaves, since it would have to be made again, with another result. Where there
-    is not room for all, the most important leave.
+    A stage that is too large is brought back without its retained tensors, once no stage needs them any more. Until
+    then neither it nor anything made from it is brought back, since a rerun would give another result. Where there is
+    not room for all, the most important stages come first.
     """
     left = room
     new = {s.digest: s for s in stages if s.digest not in before and store.has(s.digest)}
@@ -195,41 +196,41 @@ def to_bring_back(stages: Sequence[Stage], store: Store, before: frozenset[str],
         known = before | new.keys()
         waiting = [s for s in stages if s.digest not in known]
         awaited = {parent for s in waiting for role, parent in s.parents.items() if role == "memory"}
-        held = [
+        held_back = [
             digest
             for digest, stage in new.items()
-            if (bytes_of(stage) > room and digest in awaited) or not known.issuperset(stage.parents.values())
+            if (num_bytes(stage) > room and digest in awaited) or not known.issuperset(stage.parents.values())
         ]
-        if not held:
+        if not held_back:
             break
-        for digest in held:
+        for digest in held_back:
             del new[digest]
-    leaving: dict[str, set[str]] = {}
+    chosen: dict[str, set[str]] = {}
     for digest, stage in new.items():  # parents first
         files = store.stage(digest).files
-        names = files.keys() - ({"retained.safetensors"} if bytes_of(stage) > room else set())
+        names = files.keys() - ({"retained.safetensors"} if num_bytes(stage) > room else set())
         size = sum(files[name]["bytes"] for name in names)
-        if size <= left and (before | leaving.keys()).issuperset(stage.parents.values()):
-            leaving[digest] = names
+        if size <= left and (before | chosen.keys()).issuperset(stage.parents.values()):
+            chosen[digest] = names
             left -= size
-    return leaving
+    return chosen
 
 
 def to_carry(stages: Sequence[Stage], store: Store, room: int) -> dict[str, set[str]]:
-    """What the next slice is given: of every finished stage its documents, and of the parents of what is left, the
-    most important first, their weights as far as there is room."""
+    """Stage -> files to carry to the next slice: the documents of every finished stage and, most important first, the
+    weights of the parents of unfinished stages, as far as there is room."""
     done = [stage for stage in stages if store.has(stage.digest)]
     left = [stage for stage in stages if not store.has(stage.digest)]
-    kept = {s.digest: {name for name in store.stage(s.digest).files if name.endswith(".json")} for s in done}
-    for digest in kept:
-        room -= sum(store.stage(digest).files[name]["bytes"] for name in kept[digest])
+    chosen = {s.digest: {name for name in store.stage(s.digest).files if name.endswith(".json")} for s in done}
+    for digest in chosen:
+        room -= sum(store.stage(digest).files[name]["bytes"] for name in chosen[digest])
     for stage in left:
         for role, parent in stage.parents.items():
-            if parent in kept:
+            if parent in chosen:
                 artefact = store.stage(parent)
-                more = (NEEDED[role] & artefact.files.keys()) - kept[parent]
+                more = (NEEDED[role] & artefact.files.keys()) - chosen[parent]
                 size = sum(artefact.files[name]["bytes"] for name in more)
                 if size <= room:
-                    kept[parent] |= more
+                    chosen[parent] |= more
                     room -= size
-    return kept
+    return chosen

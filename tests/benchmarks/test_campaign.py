@@ -1,4 +1,4 @@
-"""A campaign in slices: what travels, what does not, and that the end is the same as in one go."""
+"""A campaign in slices: what is transferred, and that the results equal those of one uninterrupted run."""
 
 import os
 import shutil
@@ -30,33 +30,32 @@ def campaign(monkeypatch):
     return campaign
 
 
-def words_of(settings):
-    return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+def as_arguments(settings):
+    return [argument for name, value in settings.items() for argument in (f"--{name}", str(value))]
 
 
-def one_slice(campaign, folder, *options, bare=True):
-    """Bare at its start: nothing but what was carried."""
-    for name in ("carry", "back", *(["bare"] if bare else [])):
+def one_slice(campaign, folder, *options, wipe=True):
+    """Runs one slice; unless `wipe` is False, its machine has nothing but what was carried."""
+    for name in ("carry", "back", *(["machine"] if wipe else [])):
         shutil.rmtree(folder / name, ignore_errors=True)
     assert campaign.main(["send", str(folder / "home"), str(folder / "carry")]) == 0
-    words = ["slice", str(folder / "carry"), str(folder / "back"), "--work", str(folder / "bare"), "--device", "cpu"]
-    rates = [
-        "--frames-per-second",
-        "5000",
-        "--steps-per-second",
-        "500",
-        "--test-seconds",
-        "0.1",
-        "--start-seconds",
-        "0",
+    command = [
+        "slice",
+        str(folder / "carry"),
+        str(folder / "back"),
+        "--work",
+        str(folder / "machine"),
+        "--device",
+        "cpu",
     ]
-    code = campaign.main([*words, *rates, "--reserve", "0", *options])
+    rates = {"steps-per-second": 5000, "generator-steps-per-second": 500, "evaluation-seconds": 0.1, "start-seconds": 0}
+    code = campaign.main([*command, *as_arguments(rates), "--reserve", "0", *options])
     assert campaign.main(["receive", str(folder / "home"), str(folder / "back")]) == 0
     return code
 
 
-def test_tests_can_be_left_for_home(campaign, tmp_path):
-    """A slice does all but the whole games; the same study at home finds only those to do."""
+def test_evaluations_can_be_left_for_home(campaign, tmp_path):
+    """A slice runs all stages but evaluations; the same study at home runs only those."""
     settings = {**TINY, **QUICK}
     begin = [
         "begin",
@@ -66,10 +65,10 @@ def test_tests_can_be_left_for_home(campaign, tmp_path):
         "catch,dodge",
         "--fraction",
         "1",
-        *words_of(settings),
+        *as_arguments(settings),
     ]
     assert campaign.main(begin) == 0
-    assert one_slice(campaign, tmp_path, "--seconds", "100", "--no-tests") == 0
+    assert one_slice(campaign, tmp_path, "--seconds", "100", "--skip-evaluations") == 0
     home = tmp_path / "home" / "store"
     kinds = [Store.open(home).stage(digest).manifest["spec"]["kind"] for digest in Store.open(home).stages()]
     assert sorted(kinds) == ["consolidate", "consolidate", "short-term", "short-term"]
@@ -79,11 +78,11 @@ def test_tests_can_be_left_for_home(campaign, tmp_path):
     assert all(result.finished for result in read_results(Store.open(home)))
 
 
-def test_slices_end_where_one_run_ends(campaign, tmp_path, monkeypatch):
-    """Room for RePR's memory and a teacher or two a slice; reh's items, by their number, for none."""
+def test_slices_give_the_results_of_one_run(campaign, tmp_path, monkeypatch):
+    """Room for the memory of RePR and a teacher or two per slice; the items of reh are too large to transfer."""
     conditions, tasks, settings = ["RePR", "reh", "no-reh"], "catch,dodge", {**TINY, **QUICK}
     whole = run_tiny(tmp_path / "whole", conditions, tasks, overrides=settings)
-    begin = ["begin", str(tmp_path / "home"), *conditions, "--tasks", tasks, "--fraction", "1", *words_of(settings)]
+    begin = ["begin", str(tmp_path / "home"), *conditions, "--tasks", tasks, "--fraction", "1", *as_arguments(settings)]
     assert campaign.main(begin) == 0
     monkeypatch.setattr(campaign, "ROOM", 1_700_000)
     codes = [75]
@@ -93,80 +92,81 @@ def test_slices_end_where_one_run_ends(campaign, tmp_path, monkeypatch):
     assert len(codes) > 3
     home = Store.open(tmp_path / "home" / "store")
     assert home.stages() == whole.stages()
-    assert all(home.stage(d).listed == whole.stage(d).listed for d in whole.stages())  # bit for bit, on a CPU
+    assert all(home.stage(d).listed == whole.stage(d).listed for d in whole.stages())  # bit-identical on a CPU
     results = read_results(home)
     assert all(result.finished for result in results)
     rehearsing = next(result for result in results if result.name == "reh")
     thinned = {digest for digest in home.stages() if home.stage(digest).left_out}
-    assert thinned == set(rehearsing.stages["memories"])
+    assert thinned == set(rehearsing.record["memories"])
     assert rehearsing.memory_bytes == next(r.memory_bytes for r in read_results(whole) if r.name == "reh")
-    last = home.stage(rehearsing.stages["memories"][-1])
+    last = home.stage(rehearsing.record["memories"][-1])
     assert last.tensors("agent")
     with pytest.raises(UserError, match="was left out"):
         read_whole(last)
 
 
-def test_a_chain_that_cannot_travel_is_begun_only_if_all_of_it_fits(campaign, tmp_path):
-    from campaign_plan import Pace, Slice, in_order
+def test_a_chain_that_cannot_be_transferred_starts_only_if_all_of_it_fits(campaign, tmp_path):
+    from campaign_plan import Slice, StageTimes, in_order
 
     study = plan_tiny(["reh"], "catch,dodge", overrides=QUICK)
     store = run_tiny(tmp_path / "run", ["no-reh"], "catch,dodge", overrides=QUICK)  # has the teachers
-    slice_ = Slice(in_order(study.chains), store, Pace(10.0, 10.0, 1.0, 0.0), 1_700_000, frozenset(), margin=1.0)
+    times = StageTimes(10.0, 10.0, 1.0, 0.0)
+    slice_ = Slice(in_order(study.chains), store, times, room=1_700_000, before=frozenset(), margin=1.0)
     first = slice_.choose(1e9)[0]
     assert first.title.startswith("reh: consolidate catch")
-    alone, chain = slice_.pace.seconds(first), slice_.seconds(first)
-    assert chain == sum(map(slice_.pace.seconds, slice_.left()))
+    alone, chain = slice_.times.seconds(first), slice_.seconds(first)
+    assert chain == sum(map(slice_.times.seconds, slice_.left()))
     assert slice_.choose(chain) == [first]
     assert slice_.choose(chain - 0.1) == []
     assert alone < chain
-    assert replace(slice_, stays=True).choose(1.0) == [first]
+    assert replace(slice_, persistent=True).choose(1.0) == [first]
 
 
-def test_a_stage_that_cannot_be_finished_is_not_begun(campaign, tmp_path, capsys):
-    begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1", *words_of(TINY)]
+def test_a_stage_that_cannot_be_finished_is_not_started(campaign, tmp_path, capsys):
+    begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1", *as_arguments(TINY)]
     assert campaign.main(begin) == 0
-    assert one_slice(campaign, tmp_path, "--seconds", "60", "--frames-per-second", "1") == 75  # but random play fits
-    assert one_slice(campaign, tmp_path, "--seconds", "60", "--frames-per-second", "1") == 2
-    assert "nothing that is left fits" in capsys.readouterr().err
+    assert one_slice(campaign, tmp_path, "--seconds", "60", "--steps-per-second", "1") == 75  # but random play fits
+    assert one_slice(campaign, tmp_path, "--seconds", "60", "--steps-per-second", "1") == 2
+    assert "no unfinished stage fits" in capsys.readouterr().err
     assert len(Store.open(tmp_path / "home" / "store").stages()) == 1
 
 
-def test_where_the_folder_stays_a_stage_goes_on_from_its_checkpoint(campaign, tmp_path, monkeypatch):
+def test_in_a_persistent_folder_a_stage_resumes_from_its_checkpoint(campaign, tmp_path, monkeypatch):
     whole = run_tiny(tmp_path / "whole", ["no-reh"], "catch", overrides=QUICK)
     begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1"]
-    assert campaign.main([*begin, *words_of({**TINY, **QUICK})]) == 0
+    assert campaign.main([*begin, *as_arguments({**TINY, **QUICK})]) == 0
     written = CheckpointDir.write
 
     def write_and_stop(self, tensors, others):
         written(self, tensors, others)
-        os.kill(os.getpid(), signal.SIGTERM)  # as the slice itself does when its time is up
+        os.kill(os.getpid(), signal.SIGTERM)  # as the slice does when its time is up
 
-    options = ("--folder-stays", "--seconds", "100", "--frames-per-second", "0.1", "--checkpoint-every", "80")
+    options = ("--persistent", "--seconds", "100", "--steps-per-second", "0.1", "--checkpoint-every", "80")
     with monkeypatch.context() as patch:
         patch.setattr(CheckpointDir, "write", write_and_stop)
         assert one_slice(campaign, tmp_path, *options) == 75
-    assert Store.open(tmp_path / "bare").unfinished_stages() == [whole.run(whole.run_names()[0])["teachers"][0]]
+    assert Store.open(tmp_path / "machine").unfinished_stages() == [whole.run(whole.run_names()[0])["teachers"][0]]
     assert Store.open(tmp_path / "home" / "store").stages() == []  # a checkpoint is not brought back
-    assert one_slice(campaign, tmp_path, *options, bare=False) == 0
+    assert one_slice(campaign, tmp_path, *options, wipe=False) == 0
     home = Store.open(tmp_path / "home" / "store")
     assert {d: home.stage(d).files for d in home.stages()} == {d: whole.stage(d).files for d in whole.stages()}
 
 
-def test_what_a_long_run_has_finished_is_collected_while_it_goes_on(campaign, tmp_path, monkeypatch):
-    """Twice, with room for a part of it each time; what is collected once does not come again."""
+def test_finished_stages_of_a_long_run_are_collected_while_it_continues(campaign, tmp_path, monkeypatch):
+    """Several times, with room for some stages each time; no stage is collected twice."""
     conditions, tasks, settings = ["RePR", "no-reh"], "catch,dodge", {**TINY, **QUICK}
-    begin = ["begin", str(tmp_path / "home"), *conditions, "--tasks", tasks, "--fraction", "1", *words_of(settings)]
+    begin = ["begin", str(tmp_path / "home"), *conditions, "--tasks", tasks, "--fraction", "1", *as_arguments(settings)]
     assert campaign.main(begin) == 0
-    places = [str(tmp_path / name) for name in ("home", "carry", "back")]
+    folders = [str(tmp_path / name) for name in ("home", "carry", "back")]
     there = ["--work", str(tmp_path / "there")]
-    assert campaign.main(["send", *places[:2]]) == 0
-    assert campaign.main(["unpack", places[1], *there]) == 0
+    assert campaign.main(["send", *folders[:2]]) == 0
+    assert campaign.main(["unpack", folders[1], *there]) == 0
     whole = run_tiny(tmp_path / "there", conditions, tasks, overrides=settings)
     monkeypatch.setattr(campaign, "ROOM", 1_700_000)
     seen = []
     for _ in range(9):
-        assert campaign.main(["collect", *places[1:], *there]) == 0
-        assert campaign.main(["receive", places[0], places[2]]) == 0
+        assert campaign.main(["collect", *folders[1:], *there]) == 0
+        assert campaign.main(["receive", folders[0], folders[2]]) == 0
         seen.append(len(Store.open(tmp_path / "home" / "store").stages()))
         if seen[-1] == len(whole.stages()):
             break
@@ -177,7 +177,7 @@ def test_what_a_long_run_has_finished_is_collected_while_it_goes_on(campaign, tm
     assert all(home.stage(digest).left_out == {} for digest in home.stages())
 
 
-def test_a_thinned_stage_is_made_whole_by_a_whole_one(tiny_run, tmp_path):
+def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     store = Store.open(tiny_run)
     run = next(run for run in store.runs() if run["condition"]["name"] == "RePR")
     digest = run["memories"][-1]
