@@ -1,6 +1,6 @@
 """Retention methods, conditions and tasks of a user: registered by a call, or through entry points."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -87,7 +87,7 @@ def test_a_method_must_be_registered_before_it_runs():
 
 
 def test_a_registered_task_is_run(tmp_path):
-    reaper.register_task("my-catch", lambda: reaper.Task("my-catch", "My Catch", 6, ARCADE["catch"].open, 16))
+    reaper.register_task("my-catch", lambda: replace(ARCADE["catch"], name="my-catch", title="My Catch"))
     store = run_tiny(tmp_path / "out", ["no-reh"], tasks="my-catch,dodge")
     assert read_results(store)[0].titles == ["My Catch", "Dodge"]
     del TASKS["my-catch"]
