@@ -38,6 +38,7 @@ from campaign_files import (
 from campaign_plan import Slice, StageTimes, in_order, num_bytes, to_bring_back, to_carry
 from rich.console import Console
 
+from reaper.agent import open_found
 from reaper.cli.display import show_progress
 from reaper.engines.execute import resolve_engine
 from reaper.engines.signals import listening
@@ -66,7 +67,7 @@ def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
     store = Store.open_for(arguments.home / "store", study.header)
     write_checksummed(arguments.home / DESCRIPTION, description)
     for chain in study.chains:
-        store.write_run(chain.name, chain.record())
+        store.write_run(chain.record())
     store.close()
     show(whole_campaign(arguments, study, store))
 
@@ -81,7 +82,7 @@ def send(arguments: argparse.Namespace) -> None:
 
 def receive(arguments: argparse.Namespace) -> None:
     with joined_pack(arguments.back) as file:
-        say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store')}")
+        say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store', open_found)}")
     timed_out = {**read_timed_out(arguments.home), **read_timed_out(arguments.back)}
     write_checksummed(arguments.home / TIMED_OUT, {"seconds": timed_out})
 
@@ -116,7 +117,7 @@ def stage_times(arguments: argparse.Namespace, study: Plan, store: Store) -> Sta
     timed_out = read_timed_out(arguments.carry if arguments.command == "slice" else arguments.home)
     for stage in study.stages:
         if store.has(stage.digest):
-            times.add(stage, store.stage(stage.digest).made()["seconds"])
+            times.add(stage, store.stage(stage.digest).provenance().seconds)
         elif stage.digest in timed_out:
             times.add_timed_out(stage, timed_out[stage.digest])
     return times
@@ -167,7 +168,7 @@ def run_slice(arguments: argparse.Namespace) -> int:
 
 def unpack(arguments: argparse.Namespace) -> None:
     with joined_pack(arguments.carry) as file:
-        say(f"{arguments.work}: {import_pack(file, arguments.work)}")
+        say(f"{arguments.work}: {import_pack(file, arguments.work, open_found)}")
 
 
 def carried(arguments: argparse.Namespace) -> frozenset[str]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from reaper.errors import UserError
 from reaper.storage.files import read_checksummed
+from reaper.storage.pack import export_stages
 from reaper.storage.pack_file import Pack
 from reaper.storage.store import Store
-from reaper.storage.thinning import export_stages
 from reaper.study.options import StudyOptions
 from reaper.study.plan import Plan, plan
 

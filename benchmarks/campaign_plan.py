@@ -209,7 +209,7 @@ def to_bring_back(stages: Sequence[Stage], store: Store, before: frozenset[str],
     for digest, stage in new.items():  # parents first
         files = store.stage(digest).files
         names = files.keys() - ({"retained.safetensors"} if num_bytes(stage) > room else set())
-        size = sum(files[name]["bytes"] for name in names)
+        size = sum(files[name].bytes for name in names)
         if size <= left and (before | chosen.keys()).issuperset(stage.parents.values()):
             chosen[digest] = names
             left -= size
@@ -223,13 +223,13 @@ def to_carry(stages: Sequence[Stage], store: Store, room: int) -> dict[str, set[
     left = [stage for stage in stages if not store.has(stage.digest)]
     chosen = {s.digest: {name for name in store.stage(s.digest).files if name.endswith(".json")} for s in done}
     for digest in chosen:
-        room -= sum(store.stage(digest).files[name]["bytes"] for name in chosen[digest])
+        room -= sum(store.stage(digest).files[name].bytes for name in chosen[digest])
     for stage in left:
         for role, parent in stage.parents.items():
             if parent in chosen:
                 artefact = store.stage(parent)
                 more = (NEEDED[role] & artefact.files.keys()) - chosen[parent]
-                size = sum(artefact.files[name]["bytes"] for name in more)
+                size = sum(artefact.files[name].bytes for name in more)
                 if size <= room:
                     chosen[parent] |= more
                     room -= size

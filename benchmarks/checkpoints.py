@@ -42,7 +42,7 @@ class Learning:
         replay = self.learner.replay
         replay.frames.random_()
         replay.size.fill_(replay.slots)
-        self.checkpointer.keep("practice", self.trainer)
+        self.checkpointer.register("practice", self.trainer)
         self.trainer.run_to(PAPER.training.learning_starts + 20 * PAPER.training.num_envs)
 
         self.trainer.actor.begin(1)  # pyright: ignore[reportOptionalMemberAccess]

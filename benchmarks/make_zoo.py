@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from reaper.agent import Agent, choose_memory, load
+from reaper.agent import Agent, load
 from reaper.errors import ReaperError, UserError
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.results.runs import RunResult, read_results
 from reaper.storage.files import atomic_write, sha256, write_checksummed
+from reaper.storage.find import RunChoice, choose_memory
 from reaper.storage.pack import export_weights
+from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.tasks.sequence import find_task
 from reaper.version import VERSION
@@ -37,7 +39,7 @@ class Provenance:
 
     name: str
     result: RunResult
-    common: dict[str, Any]
+    header: StoreHeader
     pack: Path
     scores: dict[str, list[float]]  # task -> whole games, played with the pack
 
@@ -72,9 +74,9 @@ def facts_of(making: Provenance) -> dict[str, Any]:
         "tasks": result.tasks,
         "titles": result.titles,
         "seed": result.seed,
-        "fraction": making.common["fraction"],
-        "version": making.common["version"],
-        "command": f"{result.record['command']} --out OUT",
+        "fraction": making.header.fraction,
+        "version": making.header.version,
+        "command": f"{result.record.command} --out OUT",
         "games": len(next(iter(making.scores.values()))),
         "scores": {task: moments(games) for task, games in making.scores.items()},
         "before_rounding": known(result.final),
@@ -149,22 +151,22 @@ def _short(task: str) -> str:
     return task.removeprefix("ALE/").split("-v")[0]
 
 
-def make(store: Store, name: str, wanted: dict[str, Any], games: int | None, folder: Path) -> Path:
-    record, digest = choose_memory(store, wanted, None)
-    result = next(result for result in read_results(store) if result.record["name"] == record["name"])
+def make(store: Store, name: str, choice: RunChoice, games: int | None, folder: Path) -> Path:
+    record, digest = choose_memory(store, choice)
+    result = next(result for result in read_results(store) if result.record.name == record.name)
     if np.isnan(result.final).any():
-        raise UserError(f"{record['name']} is not finished: its last agent has not been tested on every task")
+        raise UserError(f"{record.name} is not finished: its last agent has not been tested on every task")
     pack = folder / f"{name}.reaper"
-    print(export_weights(store.folder, pack, wanted, None, half=True, overwrite=True), flush=True)
+    print(export_weights(store.folder, pack, choice, half=True, overwrite=True), flush=True)
     if pack.stat().st_size > LARGEST:
         raise UserError(f"{pack} has {pack.stat().st_size:,} bytes, more than the {LARGEST:,} that a pack may have")
     making = Provenance(
-        name, result, store.common, pack, measured(load(pack), games or result.settings.evaluation.episodes)
+        name, result, store.header, pack, measured(load(pack), games or result.settings.evaluation.episodes)
     )
     facts = facts_of(making)
     write_checksummed(folder / f"{name}.json", facts)
-    devices = sorted({f"{m['device']} ({m['processor']})" for m in [store.stage(digest).made()]})
-    atomic_write(folder / f"{name}.md", card_of(name, facts, result, devices).encode())
+    ran = store.stage(digest).provenance()
+    atomic_write(folder / f"{name}.md", card_of(name, facts, result, [f"{ran.device} ({ran.processor})"]).encode())
     return pack
 
 
@@ -179,9 +181,9 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=SHELF)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    wanted = {name: getattr(arguments, name) for name in ("condition", "seed", "sequence")}
+    choice = RunChoice(arguments.condition, arguments.seed, arguments.sequence)
     try:
-        pack = make(Store.open(arguments.store), arguments.name, wanted, arguments.games, arguments.folder)
+        pack = make(Store.open(arguments.store), arguments.name, choice, arguments.games, arguments.folder)
     except ReaperError as error:
         print(f"make_zoo: {error}", file=sys.stderr)
         return error.exit_code

@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 
 from reaper.config import presets as scales
+from reaper.storage.manifests import Provenance
+from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.study.chains import Chain, build_chain
 from reaper.study.conditions import CONDITIONS
@@ -25,7 +27,7 @@ SETTINGS = replace(
     short_term=replace(scales.ARCADE.short_term, agent_steps=40_000),
     long_term=replace(scales.ARCADE.long_term, agent_steps=40_000),
 )
-MACHINE = {"seconds": 60.0, "device": "cpu", "processor": "abacus", "torch": "9.9"}
+MACHINE = Provenance(seconds=60.0, device="cpu", processor="abacus", torch="9.9")
 
 # Task 0 scores 0 at random and 10 alone, task 1 scores 0 and 100, task 2 scores -1 and 1.
 RANDOM, SINGLE = (0.0, 0.0, -1.0), (10.0, 100.0, 1.0)
@@ -45,11 +47,10 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
     """Writes the stages of a run with these scores; `until` is how many tasks have been consolidated so far."""
     names, last = chain.sequence.names, len(chain.sequence.names) if until is None else until
     size = chain.settings.observation.frame_size
-    store.write_run(chain.name, chain.record())
+    store.write_run(chain.record())
 
     def write(stage: Stage, tensors: dict, documents: dict) -> None:
-        about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
-        store.write_stage(stage.digest, about, tensors, documents, MACHINE)
+        store.write_stage(stage.manifest, tensors, documents, MACHINE)
 
     def row(task: str, mean: float, frames: int = 0) -> dict:
         return {"task": task, "agent_steps": frames, "scores": pair(mean)}
@@ -82,8 +83,7 @@ def make_store(
     until: Callable[[str, int], int | None] = lambda condition, seed: None,
     fraction: float = 1.0,
 ) -> Store:
-    common = {"version": "1.2.3", "scale": "arcade", "fraction": fraction, "settings": scales.as_dict(SETTINGS)}
-    store = Store.open_for(folder, common)
+    store = Store.open_for(folder, StoreHeader("1.2.3", "arcade", fraction, scales.as_dict(SETTINGS)))
     sequence = find_sequence(tasks) if isinstance(tasks, str) else tasks
     for name, matrix in conditions.items():
         for seed in seeds:

@@ -75,7 +75,7 @@ def run(conditions: Sequence[str] | str, **options: Any) -> list[RunResult]:
     study = plan(names, chosen)
     store = run_with_display(study, chosen)
     runs = {chain.name for chain in study.chains}
-    return [result for result in read_results(store) if result.record["name"] in runs]
+    return [result for result in read_results(store) if result.record.name in runs]
 
 
 __all__ = [

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +15,7 @@ from reaper.context import Context
 from reaper.errors import UserError
 from reaper.learning.actor import Actor
 from reaper.memory.long_term import LongTermMemory
-from reaper.storage.files import MANIFEST, Folder
-from reaper.storage.memory import INHERITED, KIND, PortableMemory, read_memory
-from reaper.storage.pack_file import Pack
-from reaper.storage.store import Artefact, Store
+from reaper.storage.find import FoundMemory, RunChoice, find_memory
 from reaper.tasks.observation import to_picture
 from reaper.tasks.sequence import find_task, match_task, open_human_view
 from reaper.tasks.task import VectorTask
@@ -107,91 +101,11 @@ def load(
     Where a folder holds several runs, `condition`, `seed` and `sequence` choose one; `after_task` counts from one and
     chooses an earlier long-term memory than the last.
     """
-    found = find_memory(path, {"condition": condition, "seed": seed, "sequence": sequence}, after_task)
+    found = find_memory(locate(path), RunChoice(condition, seed, sequence), after_task)
     return open_found(found, device)
 
 
-@dataclass(frozen=True)
-class Found:
-    """A long-term memory, what it was made with, and the name of the sequence that it comes from."""
-
-    memory: LongTermMemory
-    spec: Mapping[str, Any]
-    sequence: str
-
-
-def find_memory(path: str | Path, wanted: dict[str, Any], after_task: int | None = None) -> Found:
-    """The memory in anything that `load` opens; `wanted` chooses among the runs of an output folder."""
-    path = locate(path)
-    if path.is_file():
-        return _find_in_pack(path)
-    if (path / MANIFEST).is_file():
-        exported = Folder(path).manifest.get("kind") == KIND
-        return _find_in_portable(PortableMemory(path)) if exported else _find_in_stage(Artefact(path))
-    store = Store.open(path)
-    record, digest = choose_memory(store, wanted, after_task)
-    return _find_in_stage(store.stage(digest), record["sequence"])
-
-
-def choose_memory(store: Store, wanted: dict[str, Any], after_task: int | None) -> tuple[dict[str, Any], str]:
-    """The record of the one run that is `wanted`, and the digest of its memory after so many tasks."""
-    runs = [run for run in store.runs() if run["memories"] and _matches(run, wanted)]
-    if not runs:
-        raise UserError(f"{store.folder} holds no run with {_named(wanted)}; it has {_names(store)}")
-    chosen = {(run["condition"]["name"], run["sequence"]) for run in runs}
-    if len(runs) > 1 and not (wanted.get("condition") and len(chosen) == 1):
-        raise UserError(
-            f"{store.folder} holds several runs; choose one with a condition, a seed or a sequence: {_names(store)}"
-        )
-    memories = runs[0]["memories"]
-    number = len(memories) if after_task is None else after_task
-    if not 1 <= number <= len(memories):
-        raise UserError(f"after which task must be 1 to {len(memories)}, not {after_task}")
-    return runs[0], memories[number - 1]
-
-
-def _matches(run: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    held = {"condition": run["condition"]["name"], "seed": run["seed"], "sequence": run["sequence"]}
-    return all(value is None or held[key] == value for key, value in wanted.items())
-
-
-def _named(wanted: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in wanted.items() if value is not None) or "a long-term memory"
-
-
-def _names(store: Store) -> str:
-    return ", ".join(run["name"] for run in store.runs()) or "none"
-
-
-def _find_in_pack(path: Path) -> Found:
-    with Pack(path) as pack, tempfile.TemporaryDirectory() as near:
-        if pack.kind != "weights":
-            raise UserError(f"{path} holds a whole run: `reaper import {path} OUT` first")
-        folder = Path(near) / "memory"
-        with pack.unpacked(folder):
-            return _find_in_portable(PortableMemory(folder))
-
-
-def _find_in_stage(artefact: Artefact, sequence: str | None = None) -> Found:
-    if artefact.manifest["spec"].get("kind") not in ("consolidate", INHERITED):
-        raise UserError(
-            f"{artefact.folder} holds no long-term memory but {artefact.manifest.get('title', 'something else')}"
-        )
-    memory = read_memory(artefact)
-    return Found(memory, artefact.manifest["spec"], sequence or ",".join(memory.tasks))
-
-
-def _find_in_portable(folder: PortableMemory) -> Found:
-    memory = folder.read()
-    given = str(folder.manifest.get("sequence", ",".join(memory.tasks)))
-    return Found(memory, folder.spec, "".join(filter(str.isprintable, given))[:60])  # it becomes part of a file's name
-
-
-def open_agent(memory: PortableMemory, device: str = "cpu") -> Agent:
-    return open_found(_find_in_portable(memory), device)
-
-
-def open_found(found: Found, device: str = "cpu") -> Agent:
+def open_found(found: FoundMemory, device: str = "cpu") -> Agent:
     """The agent of a memory; one whose weights are of another network than its settings say is refused."""
     memory, actions, given = found.memory, found.spec.get("num_actions"), found.spec.get("settings")
     if type(actions) is not int or actions < 1 or not isinstance(given, dict):

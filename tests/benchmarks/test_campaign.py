@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import TINY, plan_tiny, run_plan, run_tiny
 
+from reaper.agent import open_found
 from reaper.errors import UserError
 from reaper.results.runs import read_results
 from reaper.storage.checkpoints import CheckpointDir
-from reaper.storage.pack import import_pack
+from reaper.storage.pack import export_stages, import_pack
 from reaper.storage.store import Store
-from reaper.storage.thinning import export_stages
 from reaper.storage.verify import verify
 from reaper.study.stages import read_whole
 
@@ -70,7 +70,7 @@ def test_evaluations_can_be_left_for_home(campaign, tmp_path):
     assert campaign.main(begin) == 0
     assert one_slice(campaign, tmp_path, "--seconds", "100", "--skip-evaluations") == 0
     home = tmp_path / "home" / "store"
-    kinds = [Store.open(home).stage(digest).manifest["spec"]["kind"] for digest in Store.open(home).stages()]
+    kinds = [Store.open(home).stage(digest).manifest.kind for digest in Store.open(home).stages()]
     assert sorted(kinds) == ["consolidate", "consolidate", "short-term", "short-term"]
     study, ran = plan_tiny(["no-reh"], "catch,dodge", overrides=settings), []
     run_plan(study, home, lambda stage, event: ran.append(stage.kind) if event.name == "started" else None)
@@ -97,9 +97,9 @@ def test_slices_give_the_results_of_one_run(campaign, tmp_path, monkeypatch):
     assert all(result.finished for result in results)
     rehearsing = next(result for result in results if result.name == "reh")
     thinned = {digest for digest in home.stages() if home.stage(digest).left_out}
-    assert thinned == set(rehearsing.record["memories"])
+    assert thinned == set(rehearsing.record.memories)
     assert rehearsing.memory_bytes == next(r.memory_bytes for r in read_results(whole) if r.name == "reh")
-    last = home.stage(rehearsing.record["memories"][-1])
+    last = home.stage(rehearsing.record.memories[-1])
     assert last.tensors("agent")
     with pytest.raises(UserError, match="was left out"):
         read_whole(last)
@@ -179,13 +179,13 @@ def test_finished_stages_of_a_long_run_are_collected_while_it_continues(campaign
 
 def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     store = Store.open(tiny_run)
-    run = next(run for run in store.runs() if run["condition"]["name"] == "RePR")
-    digest = run["memories"][-1]
+    run = next(run for run in store.runs() if run.condition_name == "RePR")
+    digest = run.memories[-1]
     names = store.stage(digest).files.keys()
     export_stages(store, tmp_path / "thin", {digest: {name for name in names if name.endswith(".json")}})
     export_stages(store, tmp_path / "whole", {digest: names})
     assert (tmp_path / "thin").stat().st_size < (tmp_path / "whole").stat().st_size / 10
-    import_pack(tmp_path / "thin", tmp_path / "out")
+    import_pack(tmp_path / "thin", tmp_path / "out", open_found)
     thinned = Store.open(tmp_path / "out").stage(digest)
     assert {"agent.safetensors", "retained.safetensors"} <= thinned.left_out.keys()
     with pytest.raises(UserError, match="was left out when its run was packed"):
@@ -194,7 +194,7 @@ def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     assert [problem.harmless for problem in problems] == [True]
     assert "without agent.safetensors" in problems[0].what
     assert thinned.document("memory") == store.stage(digest).document("memory")
-    import_pack(tmp_path / "whole", tmp_path / "out")
+    import_pack(tmp_path / "whole", tmp_path / "out", open_found)
     assert Store.open(tmp_path / "out").stage(digest).left_out == {}
-    import_pack(tmp_path / "thin", tmp_path / "out")  # what is there is left alone
+    import_pack(tmp_path / "thin", tmp_path / "out", open_found)  # what is there is left alone
     assert Store.open(tmp_path / "out").stage(digest).tensors("agent")

@@ -16,7 +16,9 @@ def contents(folder):
 def results(out):
     """Every file that two equal runs have in common."""
     found = contents(out).items()
-    return {n: data for n, data in found if n.startswith(("stages/", "runs/", "reaper.json")) and "made.json" not in n}
+    return {
+        n: data for n, data in found if n.startswith(("stages/", "runs/", "reaper.json")) and "provenance.json" not in n
+    }
 
 
 def command(capfd, *words):

@@ -8,18 +8,19 @@ from conftest import run_tiny, run_words
 from ruins import DAMAGES, command, contents, flipped, refused, results, seeded
 
 from reaper.cli.main import main
-from reaper.storage.store import STAGE_LISTS, Store
+from reaper.storage.records import ROLES
+from reaper.storage.store import Store
 from reaper.storage.verify import verify
 
-READ_BY_REPORT = ("manifest.json", "made.json", "memory.json")
+READ_BY_REPORT = ("manifest.json", "provenance.json", "memory.json")
 
 
 def counterparts(out):
     """Every file of the run with seed 0 and its counterpart of seed 1."""
     first, second = Store.open(out).runs()
-    digests = [(a, b) for role in STAGE_LISTS for a, b in zip(first[role], second[role], strict=True)]
-    pairs = [(out / "runs" / f"{first['name']}.json", out / "runs" / f"{second['name']}.json")]
-    for mine, other in [*digests, (first["random"], second["random"])]:
+    digests = [(a, b) for role in ROLES for a, b in zip(first.of_role(role), second.of_role(role), strict=True)]
+    pairs = [(out / "runs" / f"{first.name}.json", out / "runs" / f"{second.name}.json")]
+    for mine, other in [*digests, (first.random, second.random)]:
         folder = out / "stages" / mine
         pairs += [(path, out / "stages" / other / path.name) for path in sorted(folder.iterdir())]
     return pairs
@@ -30,7 +31,7 @@ def uses(out, path):
     yield run_words(out, "DGDMN", seeds=(0, 1))
     if path.parent == out or path.parent.name == "runs" or path.name in READ_BY_REPORT:
         yield ["report", out]
-    memories = {digest for run in Store(out).runs() for digest in run["memories"]} if path.parent.name != "runs" else {}
+    memories = {digest for run in Store(out).runs() for digest in run.memories} if path.parent.name != "runs" else {}
     if path.parent.name in memories and path.stem in ("manifest", "agent", "retained", "memory"):
         yield ["play", path.parent, "--task", "catch"]
         yield ["play", out, "--condition", "DGDMN", "--seed", "0", "--task", "catch"]
@@ -59,7 +60,7 @@ def test_damage_to_any_file_is_found_and_never_built_upon(two_seeds, damage, cap
             assert contents(two_seeds) == before
         finally:
             path.write_bytes(whole)
-    assert {"manifest.json", "made.json", "agent.safetensors", "generator.safetensors", "rows.json"} <= kinds
+    assert {"manifest.json", "provenance.json", "agent.safetensors", "generator.safetensors", "rows.json"} <= kinds
     assert main(["verify", str(two_seeds)]) == 0
 
 
@@ -77,7 +78,7 @@ def test_a_stage_under_another_name_is_found(two_seeds, tmp_path, capfd):
     out = tmp_path / "out"
     shutil.copytree(two_seeds, out)
     first, second = Store.open(out).runs()
-    a, b = out / "stages" / first["teachers"][0], out / "stages" / second["teachers"][0]
+    a, b = out / "stages" / first.teachers[0], out / "stages" / second.teachers[0]
     a.rename(tmp_path / "moved")
     b.rename(a)
     (tmp_path / "moved").rename(b)
@@ -88,23 +89,24 @@ def test_a_stage_under_another_name_is_found(two_seeds, tmp_path, capfd):
 def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
     out = tmp_path / "out"
     shutil.copytree(tiny_run, out)
-    run = next(run for run in Store.open(out).runs() if run["condition"]["name"] == "RePR")
-    (out / "stages" / run["memories"][1] / "agent.safetensors").write_bytes(b"")
-    (out / "stages" / run["memories"][0] / "manifest.json").unlink()
-    (out / "stages" / run["teachers"][2] / "rows.json").unlink()
-    shutil.rmtree(out / "stages" / run["teachers"][1])
+    run = next(run for run in Store.open(out).runs() if run.condition_name == "RePR")
+    (out / "stages" / run.memories[1] / "agent.safetensors").write_bytes(b"")
+    (out / "stages" / run.memories[0] / "manifest.json").unlink()
+    (out / "stages" / run.teachers[2] / "rows.json").unlink()
+    shutil.rmtree(out / "stages" / run.teachers[1])
     (out / "stages" / ".abc.part").mkdir()
     assert main(["verify", str(out), "--json"]) == 1
     problems = json.loads(capfd.readouterr().out)["problems"]
     said = {problem["path"].rpartition("/")[2]: problem for problem in problems}
-    second = said[run["memories"][1]]["remedy"]
-    assert "made again from teacher of dodge (seed 0) (missing, to be made first)" in second
-    assert "long-term memory of RePR after catch (seed 0) (damaged too)" in second
+    second = said[run.memories[1]]["remedy"]
+    assert "run again from" in second
+    assert "'learn dodge (seed 0)' (missing, run first)" in second
+    assert "'RePR: consolidate catch (seed 0)' (damaged, too)" in second
     assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --seeds 0 --training.num-envs 4" in second
     assert second.endswith(f"--out {out}`")
-    assert "from teacher of catch (seed 0) (whole)" in said[run["memories"][0]]["remedy"]
-    assert "learnt again from scratch" in said[run["teachers"][2]]["remedy"]
-    assert "is missing" in said[run["teachers"][1]]["what"]
+    assert "from 'learn catch (seed 0)' (intact)" in said[run.memories[0]]["remedy"]
+    assert "run again from scratch" in said[run.teachers[2]]["remedy"]
+    assert "is missing" in said[run.teachers[1]]["what"]
     assert (said[".abc.part"]["damaged"], said[".abc.part"]["harmless"]) == (False, True)
 
 
@@ -112,7 +114,7 @@ def test_what_is_set_aside_is_made_again_with_the_same_bytes(two_seeds, tmp_path
     out = tmp_path / "out"
     shutil.copytree(two_seeds, out)
     run = Store.open(out).runs()[0]
-    spoilt = [f"stages/{run['teachers'][0]}/agent.safetensors", f"runs/{run['name']}.json", "reaper.json"]
+    spoilt = [f"stages/{run.teachers[0]}/agent.safetensors", f"runs/{run.name}.json", "reaper.json"]
     for name in spoilt:
         flipped(out / name, None, seeded(name))
     damaged = contents(out)
@@ -120,7 +122,7 @@ def test_what_is_set_aside_is_made_again_with_the_same_bytes(two_seeds, tmp_path
     for name in spoilt:
         assert (out / "damaged" / name).read_bytes() == damaged[name]
     assert command(capfd, *run_words(out, "DGDMN", seeds=(0, 1)))[0] == 0
-    assert results(out) | {f"runs/{run['name']}.json": b""} == results(two_seeds) | {f"runs/{run['name']}.json": b""}
+    assert results(out) | {f"runs/{run.name}.json": b""} == results(two_seeds) | {f"runs/{run.name}.json": b""}
     assert main(["verify", str(out)]) == 0
 
 
@@ -145,7 +147,7 @@ def test_damaged_checkpoints_are_never_gone_on_from(half_finished, tmp_path, dam
         before = contents(out)
         assert [problem.harmless for problem in verify(out)] == [False, False]
         words = run_words(out, "RePR", tasks="catch,dodge", every="24")
-        assert "no checkpoint that is whole" in refused(capfd, 2, *words)
+        assert "no intact checkpoint" in refused(capfd, 2, *words)
         assert contents(out) == before
         for folder, data in whole.items():
             (folder / name).write_bytes(data)

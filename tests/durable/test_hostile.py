@@ -15,11 +15,12 @@ from ruins import command, contents, refused
 from safetensors.torch import load_file, save_file
 
 import reaper
+from reaper.agent import open_found
 from reaper.errors import ReaperError, UserError
-from reaper.storage.files import checksummed, read_checksummed, sha256
+from reaper.storage.files import checksummed, digest_of, read_checksummed, sha256
 from reaper.storage.pack import export_run, import_pack
-from reaper.storage.pack_file import INDEX, LARGEST_INDEX
-from reaper.storage.store import Store, digest_of
+from reaper.storage.pack_file import INDEX, MAX_INDEX_BYTES
+from reaper.storage.store import Store
 
 
 class Payload:
@@ -45,14 +46,14 @@ def forge_spec(folder, **changes):
     about["spec"] |= changes
     about["digest"] = digest_of(about["spec"])
     (folder / "manifest.json").write_bytes(checksummed(about))
-    made = read_checksummed(folder / "made.json")
-    (folder / "made.json").write_bytes(checksummed({**made, "digest": about["digest"]}))
+    made = read_checksummed(folder / "provenance.json")
+    (folder / "provenance.json").write_bytes(checksummed({**made, "digest": about["digest"]}))
 
 
 @pytest.fixture
 def memory(two_seeds, tmp_path):
     """A copy of one long-term memory's stage."""
-    digest = Store.open(two_seeds).runs()[0]["memories"][0]
+    digest = Store.open(two_seeds).runs()[0].memories[0]
     return shutil.copytree(two_seeds / "stages" / digest, tmp_path / "memory")
 
 
@@ -130,15 +131,15 @@ def test_weights_of_another_network_are_refused(memory, capfd, wrong, part):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"frames": {"size": 2**40, "history": 4}},
-        {"frames": {"size": 84, "history": 10**30}},
-        {"frames": {"size": "84", "history": 4}},
-        {"frames": {"size": 13, "history": 4}},
-        {"frames": {"size": -84, "history": 4}},
-        {"frames": []},
+        {"observation": {"frame_size": 2**40, "frame_stack": 4}},
+        {"observation": {"frame_size": 84, "frame_stack": 10**30}},
+        {"observation": {"frame_size": "84", "frame_stack": 4}},
+        {"observation": {"frame_size": 13, "frame_stack": 4}},
+        {"observation": {"frame_size": -84, "frame_stack": 4}},
+        {"observation": []},
         {"network": {"width": 10**12, "initialisation": "he"}},
         {"network": {"width": 0, "initialisation": "he"}},
-        {"evaluation": {"games": 1, "exploration": float("nan"), "every": 1, "min_interval": 1}},
+        {"evaluation": {"episodes": 1, "epsilon": float("nan"), "interval": 1, "min_interval": 1}},
         None,
     ],
     ids=str,
@@ -151,7 +152,7 @@ def test_settings_that_make_no_network_are_refused(memory, capfd, changes):
 
 @pytest.mark.parametrize("actions", [10**18, 0, "three", None, 2.5])
 def test_action_sets_that_make_no_network_are_refused(memory, capfd, actions):
-    forge_spec(memory, actions=actions)
+    forge_spec(memory, num_actions=actions)
     refused(capfd, 2, "play", memory, "--task", "catch")
 
 
@@ -202,7 +203,7 @@ def test_a_forged_record_is_refused(two_seeds, tmp_path, capfd, changes):
 @pytest.mark.parametrize("rows", ["3", "[3]", "[{}]", '[{"task":"x","scores":[1]}]', '[{"task":"catch","scores":{}}]'])
 def test_forged_rows_are_refused(two_seeds, tmp_path, capfd, rows):
     out = shutil.copytree(two_seeds, tmp_path / "out")
-    path = out / "stages" / Store.open(out).runs()[0]["evaluations"][0] / "rows.json"
+    path = out / "stages" / Store.open(out).runs()[0].evaluations[0] / "rows.json"
     path.write_text(rows)
     reseal(path)
     assert "do not fit together" in refused(capfd, 2, "report", out)
@@ -213,7 +214,7 @@ def test_a_manifest_that_names_files_elsewhere_is_refused(memory, tmp_path, capf
     (tmp_path / "secret").write_text("secret")
     for files in ({"../secret": {"bytes": 6, "sha256": sha256(tmp_path / "secret")}}, [], {"a.json": 3}):
         (memory / "manifest.json").write_bytes(checksummed(about | {"files": files}))
-        assert "lists files that no version writes" in refused(capfd, 2, "play", memory, "--task", "catch")
+        assert "is not a list of files that any version writes" in refused(capfd, 2, "play", memory, "--task", "catch")
 
 
 # -- packs
@@ -227,11 +228,11 @@ def pack(two_seeds, tmp_path_factory):
 
 
 def rewritten(pack, target, change):
-    """A copy of a pack after `change(entries, index)`: lists of a name and its data, and the index without its seal."""
+    """A copy of a pack after `change(entries, index)`: names with their data, and the index without its checksum."""
     with zipfile.ZipFile(pack) as old:
         entries = [[info.filename, old.read(info)] for info in old.infolist() if info.filename != INDEX]
         index = json.loads(old.read(INDEX))
-    del index["seal"]
+    del index["checksum"]
     data = change(entries, index)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         for name, content in entries:
@@ -312,11 +313,11 @@ HOSTILE = {
     "renamed stage": with_stage_renamed,
     "spoilt stage": with_spoilt_stage,
     "extra file": with_unlisted_file_in_stage,
-    "no seal": lambda entries, index: json.dumps(index),
-    "wrong seal": lambda entries, index: checksummed(index).replace(b"run", b"ruin"),
+    "no checksum": lambda entries, index: json.dumps(index),
+    "wrong checksum": lambda entries, index: checksummed(index).replace(b"run", b"ruin"),
     "no index": lambda entries, index: None,
     "deep index": lambda entries, index: b"[" * 1_000_000,
-    "large index": lambda entries, index: b" " * (LARGEST_INDEX + 1),
+    "large index": lambda entries, index: b" " * (MAX_INDEX_BYTES + 1),
     "other format": lambda entries, index: checksummed(index | {"format": 99}),
     "other kind": lambda entries, index: checksummed(index | {"kind": "programs"}),
     "files not a table": lambda entries, index: checksummed(index | {"files": [1]}),
@@ -395,7 +396,7 @@ def test_a_spoilt_pack_is_refused_or_means_the_same(pack, two_seeds, tmp_path, c
         data[place] = chance.randrange(256)
         (tmp_path / "spoilt").write_bytes(data)
         try:
-            import_pack(tmp_path / "spoilt", tmp_path / "out")
+            import_pack(tmp_path / "spoilt", tmp_path / "out", open_found)
         except ReaperError:
             refusals += 1
             assert not (tmp_path / "out").exists()
@@ -409,7 +410,7 @@ def test_a_memory_pack_with_foreign_weights_is_refused(two_seeds, tmp_path, capf
     words = ["--what", "weights", "--condition", "DGDMN"]
     assert command(capfd, "export", two_seeds, tmp_path / "memory.reaper", *words)[0] == 0
     folder = tmp_path / "memory"
-    import_pack(tmp_path / "memory.reaper", folder)
+    import_pack(tmp_path / "memory.reaper", folder, open_found)
     save_file({"w": torch.zeros(3)}, folder / "agent.safetensors")
     reseal(folder / "agent.safetensors")
 

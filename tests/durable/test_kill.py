@@ -16,7 +16,9 @@ def artefacts(out):
     found = [
         p for folder in ("stages", "runs", "experiments") for p in sorted((out / folder).rglob("*")) if p.is_file()
     ]
-    return {str(p.relative_to(out)): p.read_bytes() for p in [*found, out / "reaper.json"] if p.name != "made.json"}
+    return {
+        str(p.relative_to(out)): p.read_bytes() for p in [*found, out / "reaper.json"] if p.name != "provenance.json"
+    }
 
 
 def compare(tmp_path, kills, conditions, when="random"):

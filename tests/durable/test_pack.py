@@ -4,6 +4,7 @@ import shutil
 import threading
 import time
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,10 +12,13 @@ from conftest import run_tiny, run_words
 from ruins import command, contents, flipped, refused, results, seeded
 
 import reaper
+from reaper.agent import open_found
 from reaper.cli.main import main
 from reaper.config.presets import PAPER, as_dict
 from reaper.context import Context, state_tensors
+from reaper.storage.manifests import Provenance
 from reaper.storage.pack import export_run, import_pack
+from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study.chains import build_chain
@@ -50,7 +54,7 @@ def test_a_pack_is_merged_into_a_run_with_the_same_settings(two_seeds, tmp_path,
     assert contents(out) == contents(two_seeds) | before  # the teacher that both have is left alone
     assert not verify(out)
 
-    shared = Store.open(out).runs()[0]["teachers"][0]
+    shared = Store.open(out).runs()[0].teachers[0]
     values = out / "stages" / shared / "values.json"
     manifest = out / "stages" / shared / "manifest.json"
     values.write_text("{}")
@@ -73,7 +77,7 @@ def reseal(manifest, path):
 
 def test_other_settings_and_other_folders_are_left_alone(two_seeds, tmp_path, capfd):
     export_run(two_seeds, tmp_path / "run.reaper")
-    Store.open_for(tmp_path / "other", {**Store.open(two_seeds).common, "fraction": 0.5, "format": 2}).close()
+    Store.open_for(tmp_path / "other", replace(Store.open(two_seeds).header, fraction=0.5)).close()
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "one.txt").write_text("dear reader")
     before = contents(tmp_path)
@@ -85,7 +89,7 @@ def test_other_settings_and_other_folders_are_left_alone(two_seeds, tmp_path, ca
 
 def test_a_folder_at_work_is_refused(two_seeds, tmp_path, capfd):
     export_run(two_seeds, tmp_path / "run.reaper")
-    holder = Store.open_for(tmp_path / "out", {"settings": {}})
+    holder = Store.open_for(tmp_path / "out", StoreHeader("1", "arcade", 1.0, {}))
     assert "another run is writing" in refused(capfd, 2, "import", tmp_path / "run.reaper", tmp_path / "out")
     assert "another run is writing" in refused(capfd, 2, "verify", tmp_path / "out", "--set-aside")
     holder.close()
@@ -95,7 +99,7 @@ def test_a_folder_at_work_is_refused(two_seeds, tmp_path, capfd):
 def test_a_file_is_not_overwritten_unasked(two_seeds, tmp_path, capfd):
     (tmp_path / "mine").write_text("mine")
     assert "--overwrite" in refused(capfd, 2, "export", two_seeds, tmp_path / "mine")
-    assert "there already" in refused(capfd, 2, "export", two_seeds, tmp_path, "--overwrite")
+    assert "already exists" in refused(capfd, 2, "export", two_seeds, tmp_path, "--overwrite")
     assert (tmp_path / "mine").read_text() == "mine"
     assert main(["export", str(two_seeds), str(tmp_path / "mine"), "--overwrite"]) == 0
     assert zipfile.is_zipfile(tmp_path / "mine")
@@ -106,7 +110,7 @@ def test_a_file_is_not_overwritten_unasked(two_seeds, tmp_path, capfd):
 def test_damage_is_not_exported(two_seeds, tmp_path, capfd):
     out = tmp_path / "out"
     shutil.copytree(two_seeds, out)
-    digest = Store.open(out).runs()[0]["teachers"][0]
+    digest = Store.open(out).runs()[0].teachers[0]
     flipped(out / "stages" / digest / "agent.safetensors", None, seeded("export"))
     assert "does not match its checksum" in refused(capfd, 2, "export", out, tmp_path / "run.reaper")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -124,7 +128,7 @@ def test_export_while_a_run_writes(tmp_path):
         time.sleep(0.05)
     held = set()
     for number, pack in enumerate(packs):
-        import_pack(pack, tmp_path / f"in-{number}")
+        import_pack(pack, tmp_path / f"in-{number}", open_found)
         assert not [problem for problem in verify(tmp_path / f"in-{number}") if problem.damaged]
         held.add((len(list(tmp_path.glob(f"in-{number}/stages/*"))), bool(list(tmp_path.glob(f"in-{number}/un*/*")))))
     assert len({stages for stages, _ in held}) > 2  # packs of different moments ...
@@ -138,7 +142,7 @@ def test_a_memory_is_moved_and_plays_the_same(two_seeds, tmp_path):
     pack, folder = tmp_path / "memory.reaper", tmp_path / "memory"
     assert main(["export", str(two_seeds), str(pack), "--what", "weights", "--condition", "DGDMN", "--seed", "1"]) == 0
     assert main(["import", str(pack), str(folder)]) == 0
-    names = {"manifest.json", "made.json", "memory.json", "agent.safetensors", "retained.safetensors"}
+    names = {"manifest.json", "provenance.json", "memory.json", "agent.safetensors", "retained.safetensors"}
     assert {path.name for path in folder.iterdir()} == names
     original = reaper.load(two_seeds, condition="DGDMN", seed=1)
     for moved in (reaper.load(pack), reaper.load(folder)):
@@ -163,22 +167,23 @@ def test_half_precision_is_marked_and_never_taken_for_a_stage(two_seeds, tmp_pat
 
     out = tmp_path / "out"
     shutil.copytree(two_seeds, out)
-    digest = Store.open(out).runs()[0]["memories"][0]
+    digest = Store.open(out).runs()[0].memories[0]
     shutil.rmtree(out / "stages" / digest)
     shutil.copytree(folder, out / "stages" / digest)
-    assert "holds another stage" in refused(capfd, 2, *run_words(out, "DGDMN"))
+    assert "is not the manifest of a finished stage" in refused(capfd, 2, *run_words(out, "DGDMN"))
 
 
 def test_what_half_precision_cannot_hold_is_refused(two_seeds, tmp_path, capfd, monkeypatch):
-    from reaper.storage import memory as portable
+
+    from reaper.storage import exported_memory
 
     def large(folder):
         memory = read(folder)
         memory.agent["values.bias"][0] = 70_000.0
         return memory
 
-    read = portable.read_memory
-    monkeypatch.setattr(portable, "read_memory", large)
+    read = exported_memory.read_memory
+    monkeypatch.setattr(exported_memory, "read_memory", large)
     words = ["export", two_seeds, tmp_path / "memory.reaper", "--what", "weights", "--condition", "DGDMN"]
     assert "values.bias has values too large for half precision" in refused(capfd, 2, *words, "--half")
     assert list(tmp_path.iterdir()) == []
@@ -187,16 +192,16 @@ def test_what_half_precision_cannot_hold_is_refused(two_seeds, tmp_path, capfd, 
 
 def test_fisher_matrices_stay_in_full_precision():
     from reaper.memory.long_term import LongTermMemory
-    from reaper.storage.memory import halved
+    from reaper.storage.exported_memory import to_half
 
     one = torch.full((2,), 1e-9)
     memory = LongTermMemory({"w": one}, ("catch",), {"fisher.w": one, "generator.w": one, "items.0": one.byte()})
-    kept = {name: tensor.dtype for name, tensor in halved(memory).retained.items()}
+    kept = {name: tensor.dtype for name, tensor in to_half(memory).retained.items()}
     assert kept == {"fisher.w": torch.float32, "generator.w": torch.float16, "items.0": torch.uint8}
 
 
 class EighteenActions(Sequence):
-    actions = 18
+    num_actions = 18
 
 
 def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
@@ -205,11 +210,10 @@ def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
     context, stage = Context(PAPER, 18, 0, ("size",)), chain.memories[0]
     generator, _ = context.adversaries()
     retained = {f"generator.{name}": tensor for name, tensor in state_tensors(generator).items()}
-    store = Store.open_for(tmp_path / "out", {"settings": as_dict(PAPER)})
-    about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
+    store = Store.open_for(tmp_path / "out", StoreHeader("1", "paper", 1.0, as_dict(PAPER)))
     tensors = {"agent": state_tensors(context.q_network()), "retained": retained}
-    store.write_stage(stage.digest, about, tensors, {"memory": {"tasks": ["catch"]}}, {})
-    store.write_run(chain.name, chain.record())
+    store.write_stage(stage.manifest, tensors, {"memory": {"tasks": ["catch"]}}, Provenance())
+    store.write_run(chain.record())
     store.close()
     words = ["export", str(tmp_path / "out"), str(tmp_path / "memory.reaper"), "--what", "weights", "--half"]
     assert main(words) == 0

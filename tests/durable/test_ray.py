@@ -30,7 +30,7 @@ def artefacts(out):
         str(path.relative_to(out)): path.read_bytes()
         for folder in ("stages", "runs")
         for path in sorted((out / folder).rglob("*"))
-        if path.is_file() and path.name != "made.json"
+        if path.is_file() and path.name != "provenance.json"
     }
 
 

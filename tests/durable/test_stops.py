@@ -126,11 +126,11 @@ def test_a_checkpointer_that_is_asked_to_stop_saves_first(tmp_path):
     checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"), Interval(None, 10**9), stop=lambda: True)
     window = BestWeights(_weights(), 10, by_score=True)
     window.scores = [3.0]
-    checkpointer.keep("best", window)
+    checkpointer.register("best", window)
     with pytest.raises(Stopped):
-        checkpointer.reached(1)
+        checkpointer.maybe_save(1)
     again, other = Checkpointer(CheckpointDir(tmp_path / "d", "d")), BestWeights(_weights(), 10, by_score=True)
-    again.keep("best", other)
+    again.register("best", other)
     assert other.scores == [3.0]
 
 
@@ -142,7 +142,7 @@ def _weights():
 
 def test_only_the_two_newest_checkpoints_are_kept(tmp_path):
     checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"), Interval(None, 1))
-    checkpointer.keep("best", BestWeights(_weights(), 10, by_score=True))
+    checkpointer.register("best", BestWeights(_weights(), 10, by_score=True))
     for _ in range(4):
         checkpointer.save()
         checkpointer.close()
@@ -151,7 +151,7 @@ def test_only_the_two_newest_checkpoints_are_kept(tmp_path):
 
 def test_a_checkpoint_with_nan_is_never_written(tmp_path):
     checkpointer, weights = Checkpointer(CheckpointDir(tmp_path / "d", "d")), _weights()
-    checkpointer.keep("weights", weights)
+    checkpointer.register("weights", weights)
     checkpointer.save()
     checkpointer.close()
     weights.values[0] = float("nan")
@@ -169,7 +169,7 @@ def test_divergence_stops_the_stage(tmp_path, setting, message):
         run_tiny(tmp_path / "out", ["RePR"], tasks="catch,dodge", overrides={setting: 1e30})
     assert "learning" in str(caught.value)
     assert "\n" not in str(caught.value)
-    kinds = [Store(tmp_path / "out").stage(digest).manifest["kind"] for digest in Store(tmp_path / "out").stages()]
+    kinds = [Store(tmp_path / "out").stage(digest).manifest.kind for digest in Store(tmp_path / "out").stages()]
     assert "consolidate" not in kinds
 
 
@@ -195,7 +195,7 @@ def test_a_bug_in_one_method_leaves_the_others_alone_and_keeps_its_traceback(tmp
     with pytest.raises(ZeroDivisionError, match="a bug in a plugin"):
         run_tiny(tmp_path / "out", ["online-ewc", "no-reh"], tasks="catch,dodge")
     store = Store(tmp_path / "out")
-    kinds = [store.stage(digest).manifest["kind"] for digest in store.stages()]
+    kinds = [store.stage(digest).manifest.kind for digest in store.stages()]
     assert kinds.count("consolidate") == 2  # of no-reh
 
 

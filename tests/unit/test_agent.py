@@ -28,13 +28,13 @@ def test_a_wrong_observation_is_refused(tiny_run, wrong):
 def test_earlier_memories_and_stage_folders_can_be_opened(tiny_run):
     early = reaper.load(tiny_run, condition="RePR", after_task=1)
     assert early.tasks == ("catch",)
-    run = next(run for run in Store.open(tiny_run).runs() if run["condition"]["name"] == "RePR")
-    again = reaper.load(tiny_run / "stages" / run["memories"][0])
+    run = next(run for run in Store.open(tiny_run).runs() if run.condition_name == "RePR")
+    again = reaper.load(tiny_run / "stages" / run.memories[0])
     assert again.tasks == ("catch",)
     with pytest.raises(UserError, match="1 to 3"):
         reaper.load(tiny_run, condition="RePR", after_task=4)
     with pytest.raises(UserError, match="no long-term memory"):
-        reaper.load(tiny_run / "stages" / run["teachers"][0])
+        reaper.load(tiny_run / "stages" / run.teachers[0])
 
 
 def test_a_whole_game_is_played(tiny_run):

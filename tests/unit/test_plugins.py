@@ -60,7 +60,7 @@ def test_a_registered_method_runs_alongside_the_others_and_has_its_effect(tmp_pa
     store = run_tiny(tmp_path / "out", conditions, tasks="catch,dodge")
     moved = {}
     for result in read_results(store):
-        first, second = (store.stage(digest).tensors("agent") for digest in result.record["memories"])
+        first, second = (store.stage(digest).tensors("agent") for digest in result.record.memories)
         moved[result.name] = sum((first[name] - second[name]).abs().sum().item() for name in first)
     assert moved["stay-close-0"] == moved["no-reh"]  # the same loss, so the same weights
     assert moved["stay-close-1e+06"] < 0.5 * moved["no-reh"]

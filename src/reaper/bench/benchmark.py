@@ -290,7 +290,7 @@ class Bench:
     def _checkpoint(self, trainer: Trainer) -> None:
         with tempfile.TemporaryDirectory() as folder:
             checkpointer = Checkpointer(CheckpointDir(Path(folder) / "shelf", "bench"), Interval(10**9))
-            checkpointer.keep("trainer", trainer)
+            checkpointer.register("trainer", trainer)
             trainer.run_to(trainer.agent_steps + self.settings.training.num_envs)
             rates = []
             for _ in range(2):  # the first one takes the memory for its copies

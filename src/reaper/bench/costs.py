@@ -119,8 +119,8 @@ class Forecast:
         times: dict[str, list[float]] = {}
         for digest in self.finished:
             artefact = store.stage(digest) if store else None
-            if artefact and (seconds := artefact.made().get("seconds")) is not None:
-                times.setdefault(likeness_of(artefact.manifest["spec"]), []).append(seconds)
+            if artefact and (seconds := artefact.provenance().seconds):
+                times.setdefault(likeness_of(artefact.spec), []).append(seconds)
         self.known = {likeness: sum(values) / len(values) for likeness, values in times.items()}
 
     def cost(self, stages: Sequence[Stage], resources: Resources) -> Cost:

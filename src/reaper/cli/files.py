@@ -7,7 +7,9 @@ import json
 
 from rich.console import Console
 
+from reaper.agent import open_found
 from reaper.errors import UserError
+from reaper.storage.find import RunChoice
 from reaper.storage.pack import export_run, export_weights, import_pack
 from reaper.storage.verify import set_aside
 from reaper.storage.verify import verify as find_problems
@@ -15,14 +17,15 @@ from reaper.storage.verify import verify as find_problems
 
 def export(arguments: argparse.Namespace, console: Console) -> None:
     """Packs a run, or one long-term memory of it, into one file."""
-    wanted = {name: getattr(arguments, name) for name in ("condition", "seed", "sequence")}
-    chosen = [name for name, value in {**wanted, "after-task": arguments.after_task}.items() if value is not None]
+    choice = RunChoice(arguments.condition, arguments.seed, arguments.sequence)
+    given = {**vars(choice), "after-task": arguments.after_task}
+    chosen = [name for name, value in given.items() if value is not None]
     if arguments.what == "weights":
         about = export_weights(
             arguments.out,
             arguments.file,
-            wanted,
-            arguments.after_task,
+            choice,
+            after_task=arguments.after_task,
             half=arguments.half,
             overwrite=arguments.overwrite,
         )
@@ -35,7 +38,7 @@ def export(arguments: argparse.Namespace, console: Console) -> None:
 
 def import_(arguments: argparse.Namespace, console: Console) -> None:
     """Unpacks what `export` packed."""
-    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out)}")
+    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out, open_found)}")
 
 
 def verify(arguments: argparse.Namespace, console: Console) -> int:

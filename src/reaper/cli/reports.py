@@ -38,7 +38,7 @@ def print_report(
     sections = experiment_sections.read_experiment_sections(store)
     for table in experiment_sections.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
         wide.print(table)
-    commands = list(dict.fromkeys(run.get("command", "") for run in store.runs()))
+    commands = list(dict.fromkeys(run.command for run in store.runs()))
     page = write_report(store, commands, videos)
     if markdown:
         atomic_write(markdown, (for_markdown(store, commands) + experiment_sections.for_markdown(sections)).encode())
@@ -50,7 +50,7 @@ def results(arguments: argparse.Namespace, console: Console) -> None:
     """Prints every score as tidy rows."""
     store = Store.open(arguments.out)
     write = tidy.as_json if arguments.json else tidy.as_csv
-    text = write(read_results(store), store.common["fraction"])
+    text = write(read_results(store), store.header.fraction)
     try:
         print(text.rstrip("\n"), flush=True)
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe

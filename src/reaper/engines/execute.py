@@ -53,8 +53,8 @@ def _write_records(plan: Plan, store: Store) -> None:
     """Writes down which stages make up each run and each experiment."""
     store.check_records()  # a damaged record is reported, not overwritten
     for chain in plan.chains:
-        store.write_run(chain.name, chain.record())
+        store.write_run(chain.record())
         if chain.inherited:
             chain.inherited.write(store)
     for record in plan.experiments:
-        store.write_experiment(record["name"], record)
+        store.write_experiment(record)

@@ -19,8 +19,8 @@ from reaper.engines.scheduler import Scheduler, first_cause
 from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
 from reaper.progress import Remark, StageStarted
-from reaper.storage.store import digest_of
-from reaper.storage.transfer import Numbered, Parcel, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
+from reaper.storage.files import digest_of
+from reaper.storage.transfer import NumberedParcel, Parcel, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
 from reaper.study.stages import Stage
 
 RETRIES = 5  # of a stage whose worker or node died
@@ -68,7 +68,7 @@ class FetchedFiles:
         self._sent = {digest: sent for digest, sent in self._sent.items() if digest in still_needed}
         return self.task.remote(order, hub, pack_checkpoint(self.store, stage.digest), *parents)
 
-    def receive(self, stage: Stage, result: tuple[bool, Parcel, Numbered], stop: Stop) -> bool:
+    def receive(self, stage: Stage, result: tuple[bool, Parcel, NumberedParcel], stop: Stop) -> bool:
         finished, files, checkpoint = result
         if not finished:
             unpack_checkpoint(checkpoint, self.store, stage.digest)
@@ -99,8 +99,8 @@ class Driver:
         self.running: dict[Any, Stage] = {}
         self.started: set[str] = set()  # digests of running stages; the others wait for a free node
         self.failure: ReaperError | None = None  # that stops all stages
-        self.folder, self.header = str(scheduler.store.folder.absolute()), scheduler.store.common
-        self.study = digest_of({"host": platform.node(), "folder": self.folder, "header": self.header})
+        self.folder, self.header = str(scheduler.store.folder.absolute()), scheduler.store.header
+        self.study = digest_of({"host": platform.node(), "folder": self.folder, "header": self.header.to_json()})
 
     def run(self) -> None:
         while self.running or (self.scheduler.waiting and not self.failure):

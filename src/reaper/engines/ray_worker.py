@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,11 @@ from ray.exceptions import RayError
 from reaper.engines.resources import keep_freed_memory
 from reaper.errors import Stopped, UserError
 from reaper.progress import Event, Progress, StageStarted
+from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.storage.transfer import (
     NO_CHECKPOINT,
-    Numbered,
+    NumberedParcel,
     Parcel,
     pack,
     pack_checkpoint,
@@ -49,7 +50,7 @@ class Order:
     resources: StageResources
     threads: int
     folder: str  # of the store, if all nodes see it
-    header: Mapping[str, Any]  # of the store
+    header: StoreHeader
     study: str  # names the working folder on a node that does not see the store
     shared: bool  # whether other engines may write to the store
     version: str = VERSION
@@ -123,12 +124,14 @@ def work_shared(order: Order, hub: Any) -> bool:
     return _run(order, store, connection)
 
 
-def work_fetched(order: Order, hub: Any, checkpoint: Numbered, *parents: Parcel) -> tuple[bool, Parcel, Numbered]:
+def work_fetched(
+    order: Order, hub: Any, checkpoint: NumberedParcel, *parents: Parcel
+) -> tuple[bool, Parcel, NumberedParcel]:
     """Runs a stage in a folder of this node, from the parents that came with the order. Returns whether it is finished,
     and its files; or, if it was asked to stop, its last checkpoint."""
     connection, stage = _begin(order, hub), order.stage
     store = Store(_private_folder() / order.study / stage.digest)
-    store.make_rooms()
+    store.make_folders()
     for digest, parcel in zip(stage.parents.values(), parents, strict=True):
         unpack_stage(parcel, store, digest)
     if not store.has(stage.digest):
@@ -190,7 +193,7 @@ def _open_shared(order: Order) -> Store:
     if not (Path(order.folder) / "reaper.json").is_file():
         raise _not_visible(order)
     store = Store.open(order.folder)
-    if store.common != order.header:
+    if store.header != order.header:
         raise _not_visible(order)
     return store
 

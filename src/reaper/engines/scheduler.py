@@ -68,7 +68,7 @@ class Scheduler:
         self.listener(stage, StageHeld())
 
     def finished(self, stage: Stage) -> None:
-        self.listener(stage, StageFinished(self.store.stage(stage.digest).made()))
+        self.listener(stage, StageFinished(self.store.stage(stage.digest).provenance().to_json()))
 
     def failed(self, stage: Stage, error: BaseException) -> bool:
         """Reports a stage that ended unfinished; returns whether the others can continue without it.

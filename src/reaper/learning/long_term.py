@@ -117,8 +117,8 @@ class Consolidation:
             objective.after_frames,
             {"alpha": recall.alpha},
         )
-        context.checkpointer.keep("objective", objective.parts)
-        context.checkpointer.keep("recall", recall)
+        context.checkpointer.register("objective", objective.parts)
+        context.checkpointer.register("recall", recall)
         return objective, recall, trainer
 
     def _handed_on(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:

@@ -99,7 +99,7 @@ class ShortTerm:
         self.trainer = Trainer(
             context, weights, update, self.best, draw, q_learning.parts, actor, self.replay, q_learning.after_frames
         )
-        context.checkpointer.keep("q_learning", q_learning.parts)
+        context.checkpointer.register("q_learning", q_learning.parts)
 
     def learn(self) -> Teacher:
         """Trains to the end and returns the weights of the best window."""
@@ -132,7 +132,7 @@ class Gathering:
 
     def run(self) -> Replay:
         context, training = self.context, self.context.settings.training
-        context.checkpointer.keep("gathering", self)
+        context.checkpointer.register("gathering", self)
         if self.frame is None:
             self.frame = self.first_frame
             self.actor.begin(context.derive_seed("gathered games"))
@@ -147,7 +147,7 @@ class Gathering:
             scores = self.actor.take_scores()
             context.progress.advance(training.num_envs, sum(scores) / len(scores) if scores else None)
             self.frame += training.num_envs
-            context.checkpointer.reached(training.num_envs)
+            context.checkpointer.maybe_save(training.num_envs)
         self.actor.rest()
         self.actor.task.close()
         return self.replay

@@ -109,7 +109,7 @@ class Trainer:
         """Trains to the end, with a test of every task at every seam. To be called with the examiner as a context, and
         its rows to be asked for as late as possible: it may still have some to come."""
         self.name, self.look_every = name, min(LOOK_EVERY, max(1, total_frames // LOOKS))
-        self.context.checkpointer.keep("trainer", self)
+        self.context.checkpointer.register("trainer", self)
         progress, seen = self.context.progress, self.agent_steps
         progress.begin(name, total_frames, done=seen, curves=("training", "evaluation"))
         every = self.context.settings.evaluation.interval
@@ -128,7 +128,7 @@ class Trainer:
             self.actor.begin(self.context.derive_seed("games", self.agent_steps))
         while self.agent_steps < seam_end:
             self.step()
-            self.context.checkpointer.reached(self.context.settings.training.num_envs)
+            self.context.checkpointer.maybe_save(self.context.settings.training.num_envs)
         self.settle()
         if self.actor:
             self.actor.rest()

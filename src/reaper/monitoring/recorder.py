@@ -87,10 +87,10 @@ class Recorder:
         """Scores of the runs that this evaluation belongs to, or of all runs."""
         for name in self._run_names:
             record = self._store.run(name)
-            if evaluation is None or evaluation in record["evaluations"]:
+            if evaluation is None or evaluation in record.evaluations:
                 scores = read_scores(self._store, record)
                 has_matrix = scores.result.consolidates and scores.learnt
-                sink.add_scores(scores, matrix_image(scores.result.matrix, record["titles"]) if has_matrix else None)
+                sink.add_scores(scores, matrix_image(scores.result.matrix, list(record.titles)) if has_matrix else None)
 
     def _give_up(self, sink: Sink, error: Exception) -> None:
         self._sink = None

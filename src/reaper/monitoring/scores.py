@@ -11,7 +11,8 @@ import numpy as np
 
 from reaper.results.metrics import METRICS
 from reaper.results.runs import RunResult, read_run
-from reaper.storage.store import STAGE_LISTS, Store
+from reaper.storage.records import RunRecord
+from reaper.storage.store import Store
 
 
 @dataclass
@@ -30,12 +31,11 @@ class RunScores:
         return int(np.max(np.nonzero(known)[0], initial=-1)) + 1
 
 
-def read_scores(store: Store, record: dict[str, Any]) -> RunScores:
-    digests = [*(digest for role in STAGE_LISTS for digest in record[role]), record["random"]]
-    finished = sum(bool(digest) and store.has(digest) for digest in digests)
+def read_scores(store: Store, record: RunRecord) -> RunScores:
+    finished = sum(store.has(digest) for digest in record.stages)
     result = read_run(store, record)
     points = [*_curve_points(result), *_matrix_points(result)]
-    return RunScores(record["name"], finished, result, points)
+    return RunScores(record.name, finished, result, points)
 
 
 def _curve_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:

@@ -19,8 +19,8 @@ import numpy as np
 from reaper.errors import DamagedArtefact, StorageFailed
 from reaper.monitoring.live import FAILED, LOST, RUNNING, STOPPED, LiveRecord, read_live
 from reaper.monitoring.time_left import StageTime, time_left
-from reaper.storage.store import STAGE_LISTS, Store
-from reaper.storage.verify import TITLES
+from reaper.storage.records import ROLES, RunRecord
+from reaper.storage.store import Store
 
 DONE, SILENT, WAITING = "done", "silent", "waiting"
 STATES = (DONE, RUNNING, SILENT, LOST, FAILED, STOPPED, WAITING)
@@ -122,7 +122,7 @@ class StatusReader:
             status.seconds_left, status.at_least = time_left(map(self._stage_time, status.stages))
         return status
 
-    def _records(self, status: FolderStatus) -> Iterator[dict[str, Any]]:
+    def _records(self, status: FolderStatus) -> Iterator[RunRecord]:
         for name in self._store.run_names():
             try:
                 yield self._store.run(name)
@@ -169,33 +169,32 @@ class StatusReader:
             return
         try:
             artefact = self._store.stage(stage.digest)
-            self._seconds[stage.digest] = float(artefact.made().get("seconds", 0.0))
+            self._seconds[stage.digest] = artefact.provenance().seconds
             if stage.role in ("evaluations", "singles"):
                 self._rows[stage.digest] = artefact.document("rows")
         except (DamagedArtefact, TypeError, ValueError) as error:
             what = error.what if isinstance(error, DamagedArtefact) else "is not what a stage writes"
             status.problems.append(f"stages/{stage.digest} ({stage.title}) {what}; see `reaper verify`")
 
-    def _read_run(self, record: dict[str, Any], status: FolderStatus) -> RunStatus:
-        digests = [stage.digest for stage in _stages_of(record)]
-        done = sum(self._store.has(digest) for digest in dict.fromkeys(digests))
-        learnt = sum(self._store.has(digest) for digest in record["memories"] or record["teachers"])
+    def _read_run(self, record: RunRecord, status: FolderStatus) -> RunStatus:
+        done = sum(self._store.has(digest) for digest in record.stages)
+        learnt = sum(self._store.has(digest) for digest in record.memories or record.teachers)
         scored_after, scores = None, {}
-        titles = dict(zip(record["tasks"], record["titles"], strict=True))
+        titles = dict(zip(record.tasks, record.titles, strict=True))
         try:
-            for title, digest in zip(record["titles"], record["evaluations"], strict=False):
+            for title, digest in zip(record.titles, record.evaluations, strict=False):
                 if rows := self._rows.get(digest):
                     scored_after, scores = title, _mean_scores(rows, titles)
-            if not record["evaluations"]:
-                rows = [row for digest in record["singles"] for row in self._rows.get(digest, [])]
+            if not record.evaluations:
+                rows = [row for digest in record.singles for row in self._rows.get(digest, [])]
                 scores = _mean_scores(rows, titles)
         except (KeyError, TypeError, ValueError, AttributeError):
-            status.problems.append(f"the evaluations of {record['name']} do not fit its record; see `reaper verify`")
+            status.problems.append(f"the evaluations of {record.name} do not fit its record; see `reaper verify`")
         return RunStatus(
-            name=record["name"],
-            stages=len(set(digests)),
+            name=record.name,
+            stages=len(record.stages),
             stages_done=done,
-            tasks=record["titles"],
+            tasks=list(record.titles),
             learnt=learnt,
             scores=scores,
             scored_after=scored_after,
@@ -212,15 +211,11 @@ class StatusReader:
         )
 
 
-def _stages_of(record: dict[str, Any]) -> Iterator[StageStatus]:
-    names = {"condition": record["condition"]["name"], "seed": record["seed"]}
-    for role in STAGE_LISTS:
-        for index, digest in enumerate(record[role]):
-            title = TITLES[role].format(**names, task=record["tasks"][index])
-            yield StageStatus(digest, title, role, index == 0, LiveRecord(digest, WAITING))
-    if digest := record["random"]:
-        title = f"evaluation of random play (seed {record['seed']})"
-        yield StageStatus(digest, title, "random", True, LiveRecord(digest, WAITING))
+def _stages_of(record: RunRecord) -> Iterator[StageStatus]:
+    roles = {digest: (role, index == 0) for role in ROLES for index, digest in enumerate(record.of_role(role))}
+    for digest, stage in record.stages.items():
+        role, first = roles.get(digest, ("random", True))
+        yield StageStatus(digest, stage.title, role, first, LiveRecord(digest, WAITING))
 
 
 def _mean_scores(rows: list[dict[str, Any]], titles: dict[str, str]) -> dict[str, float]:

@@ -34,14 +34,14 @@ class Wandb:
 
     def __init__(self, store: Store, run_names: Sequence[str], runner: str) -> None:
         self._wandb = find_wandb()
-        common, others = store.common, len(run_names) - 1
-        group = hashlib.sha256(canonical({"runs": sorted(run_names), **common}).encode()).hexdigest()[:8]
+        header, others = store.header.to_json(), len(run_names) - 1
+        group = hashlib.sha256(canonical({"runs": sorted(run_names), **header}).encode()).hexdigest()[:8]
         try:
             self._run = self._wandb.init(
                 project="reaper",
                 group=f"reaper-{group}",
                 name=f"{run_names[0]}{f' and {others} more' if others else ''} ({runner})",
-                config={**common, "runs": list(run_names)},
+                config={**header, "runs": list(run_names)},
                 dir=str(store.folder),
                 settings=self._wandb.Settings(console="off", disable_git=True, save_code=False),
             )

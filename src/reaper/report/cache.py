@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from reaper.errors import DamagedArtefact
-from reaper.storage.files import read_checksummed, storing, write_checksummed
-from reaper.storage.store import digest_of
+from reaper.storage.files import digest_of, read_checksummed, storing, write_checksummed
 
 Value = TypeVar("Value")
 

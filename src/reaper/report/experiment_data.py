@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 from reaper.paper.results import TASKS, Score
 from reaper.report.score_tables import NOTHING, TextTable, decimals_for, score
 from reaper.results.runs import RunResult
-from reaper.storage.store import STAGE_LISTS, Store
+from reaper.storage.records import ROLES, ExperimentRecord
+from reaper.storage.store import Store
 
 TablesAndSummary = tuple[list[TextTable], str]
 
@@ -23,24 +24,24 @@ class ExperimentData:
     """What a store holds of one experiment on one sequence."""
 
     store: Store
-    records: list[dict[str, Any]]  # one a seed
+    records: list[ExperimentRecord]  # one a seed
     results: list[RunResult]
 
     @property
     def sequence(self) -> str:
-        return self.records[0]["sequence"]
+        return self.records[0].sequence
 
     @property
     def name(self) -> str:
-        return self.records[0]["name"].rpartition("--seed-")[0]
+        return self.records[0].name.rpartition("--seed-")[0]
 
     @property
     def tasks(self) -> list[str]:
-        return self.records[0]["tasks"]
+        return list(self.records[0].tasks)
 
     @property
     def titles(self) -> list[str]:
-        return self.records[0]["titles"]
+        return list(self.records[0].titles)
 
     @property
     def is_the_papers(self) -> bool:
@@ -49,7 +50,7 @@ class ExperimentData:
     @cached_property
     def further(self) -> list[dict[str, Any]]:
         """The stages that the analysis added, each with its seed."""
-        return [{**row, "seed": record["seed"]} for record in self.records for row in record["stages"]]
+        return [{**asdict(stage), "seed": record.seed} for record in self.records for stage in record.stages]
 
     def rows(self, role: str) -> list[dict[str, Any]]:
         """Of one role, those that are finished."""
@@ -57,7 +58,7 @@ class ExperimentData:
 
     @property
     def missing(self) -> int:
-        wanted = {digest for result in self.results for role in STAGE_LISTS for digest in result.record[role]}
+        wanted = {digest for result in self.results for role in ROLES for digest in result.record.of_role(role)}
         wanted |= {row["digest"] for row in self.further}
         return sum(not self.store.has(digest) for digest in wanted)
 

@@ -29,7 +29,7 @@ ALPHAS = (
 def curves(material: ExperimentData) -> dict[str, Draw]:
     """None where the page draws the same conditions already."""
     sequences = {(result.sequence, result.name) for result in material.results}
-    present = {(run["sequence"], run["condition"]["name"]) for run in material.store.runs() if run["memories"]}
+    present = {(run.sequence, run.condition_name) for run in material.store.runs() if run.memories}
     alike = {pair for pair in present if pair[0] == material.sequence}
     if alike <= sequences:
         return {}
@@ -60,10 +60,10 @@ def pictures(material: ExperimentData) -> dict[str, Draw]:
     for result in material.results:
         real = {
             title: states
-            for title, digest in zip(result.titles, result.record["teachers"], strict=True)
+            for title, digest in zip(result.titles, result.record.teachers, strict=True)
             if (states := _states(material, digest, "real")) is not None
         }
-        dreamt = _states(material, result.record["memories"][-1], "dreamt")
+        dreamt = _states(material, result.record.memories[-1], "dreamt")
         if dreamt is not None and len(real) == len(result.titles):
             return {DREAMS: lambda theme, real=real, dreamt=dreamt: real_and_dreamt(real, dreamt, theme)}
     return {}

@@ -55,13 +55,13 @@ def read_experiment_sections(store: Store) -> list[Section]:
     records = store.experiments()
     if not records:
         return []
-    results = {result.record["name"]: result for result in read_results(store)}
+    results = {result.record.name: result for result in read_results(store)}
     found = []
     for experiment in EXPERIMENTS.values():
-        mine = [record for record in records if record["experiment"] == experiment.name]
-        for sequence in sorted({(record["sequence"], *record["tasks"]) for record in mine}):
-            same = [record for record in mine if (record["sequence"], *record["tasks"]) == sequence]
-            material = ExperimentData(store, same, [results[n] for r in same for n in r["runs"] if n in results])
+        mine = [record for record in records if record.experiment == experiment.name]
+        for sequence in sorted({(record.sequence, *record.tasks) for record in mine}):
+            same = [record for record in mine if (record.sequence, *record.tasks) == sequence]
+            material = ExperimentData(store, same, [results[n] for r in same for n in r.runs if n in results])
             found.append(_read_section(experiment, material))
     return found
 
@@ -79,13 +79,13 @@ def _read_section(experiment: Experiment, material: ExperimentData) -> Section:
         ]
         return Section(experiment, material, grids, sentence, _caveats(material), figures)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        path = material.store.folder / "experiments" / f"{material.records[0]['name']}.json"
+        path = material.store.folder / "experiments" / f"{material.records[0].name}.json"
         raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
 def _caveats(material: ExperimentData) -> list[str]:
     found = []
-    fraction = material.store.common["fraction"]
+    fraction = material.store.header.fraction
     if fraction < 1:
         found.append(
             f"Run at a fraction ({fraction:g}) of the training budget: this shows that every step works; the scores "

@@ -187,7 +187,7 @@ def _point(material: ExperimentData, runs: list[RunResult]) -> list[float]:
     for run in runs:
         ranges = [
             game_range(store.stage(digest).document("rows") if store.has(digest) else [])
-            for digest in run.record["teachers"]
+            for digest in run.record.teachers
         ]
         by_seed.append([min_max(float(f.mean()), *r) for f, r in zip(run.final, ranges, strict=True)])
     return [average_of_known(column) for column in zip(*by_seed, strict=True)]

@@ -12,7 +12,7 @@ from reaper.report.cache import ReportCache, decode_array, encode_array
 from reaper.report.real_states import RealStates, context_of, read_real_states, stored_states
 from reaper.report.scores import ConditionScores
 from reaper.results.runs import RunResult
-from reaper.storage.memory import read_memory
+from reaper.storage.exported_memory import read_memory
 from reaper.storage.store import Store
 
 FORMAT = 1  # of what is kept; another one makes it anew
@@ -52,14 +52,14 @@ def read_generated_states(store: Store, condition: ConditionScores, kept: Report
 
 
 def _finished(store: Store, run: RunResult, role: str) -> list[str]:
-    return [digest for digest in run.record[role] if store.has(digest)]
+    return [digest for digest in run.record.of_role(role) if store.has(digest)]
 
 
 def _generators(store: Store, run: RunResult) -> dict[int, str]:
     """Place of a task -> digest of a memory that can dream or has kept dreams."""
     return {
         place: digest
-        for place, digest in enumerate(run.record["memories"])
+        for place, digest in enumerate(run.record.memories)
         if store.has(digest) and stored_states(store.stage(digest), "dreamt") is not None
     }
 
@@ -83,7 +83,7 @@ def _read(run: RunResult, value: dict[str, Any]) -> GeneratedStates:
 
 
 def _examine(store: Store, run: RunResult, kept: ReportCache) -> dict[str, Any]:
-    same = tuple(run.record["teachers"])  # conditions of one seed have the same teachers
+    same = tuple(run.record.teachers)  # conditions of one seed have the same teachers
     states, remarks = kept.once(("states", same), lambda: read_real_states(store, run))
     tasks = [place for place, real in enumerate(states) if real]
     known = [real for real in states if real]

@@ -9,6 +9,8 @@ from reaper.config.presets import PAPER, differences, from_dict
 from reaper.report.score_tables import TextTable
 from reaper.report.scores import rank_of
 from reaper.results.runs import RunResult, stages_of
+from reaper.storage.manifests import Provenance as StageProvenance
+from reaper.storage.parsing import SparseSettings
 from reaper.storage.store import Artefact, Store
 
 # What a record says of the machine that may be shown to anyone: no name of it, its user or its folders.
@@ -71,36 +73,37 @@ class Provenance:
 
 
 def read_provenance(store: Store, results: list[RunResult]) -> Provenance:
-    common = store.common
+    header = store.header
     digests = {digest: None for result in results for digest in _digests(result)}
     done = [store.stage(digest) for digest in digests if store.has(digest)]
-    made = [artefact.made() for artefact in done]
+    made = [artefact.provenance() for artefact in done]
     machines: dict[str, set[str]] = {}
     seconds: dict[str, list[tuple[float, int]]] = {}  # kind -> how long each stage took, for how many frames
     for artefact, record in zip(done, made, strict=True):
-        taken = (record.get("seconds", 0.0), _trained_frames(artefact))
-        seconds.setdefault(artefact.manifest["kind"], []).append(taken)
-        for name in record.keys() & set(_MACHINE):
-            machines.setdefault(name, set()).add(str(record[name]))
+        taken = (record.seconds, _trained_frames(artefact))
+        seconds.setdefault(artefact.manifest.kind, []).append(taken)
+        for name in _MACHINE:
+            if value := getattr(record, name):
+                machines.setdefault(name, set()).add(str(value))
     return Provenance(
-        common.get("version", "unknown"),
-        common["scale"],
-        common["fraction"],
+        header.version,
+        header.preset,
+        header.fraction,
         tuple(sorted({result.seed for result in results})),
         len(done),
         len(digests),
         sum(taken for values in seconds.values() for taken, _ in values),
         {name: sorted(values) for name, values in sorted(machines.items())},
         _time_grid(seconds),
-        _settings_grid(common["settings"]),
-        _own_settings_grid(common["settings"], results),
+        _settings_grid(header.settings),
+        _own_settings_grid(header.settings, results),
         _stage_grid(done, made),
     )
 
 
 def _digests(result: RunResult) -> list[str]:
     record, found = result.record, stages_of(result.record)
-    return [*found, record["random"]] if record["random"] else found
+    return [*found, record.random] if record.random else found
 
 
 def duration(seconds: float) -> str:
@@ -114,9 +117,9 @@ def duration(seconds: float) -> str:
 
 def _trained_frames(artefact: Artefact) -> int:
     """Agent steps that a stage trained for; 0 where it trained no agent."""
-    spec = artefact.manifest["spec"]
+    spec = artefact.spec
     part = {"short-term": "short_term", "consolidate": "long_term" if "memory" in spec.get("parents", ()) else None}
-    return spec.get("settings", {}).get(part.get(artefact.manifest["kind"]), {}).get("agent_steps", 0)
+    return spec.get("settings", {}).get(part.get(artefact.manifest.kind), {}).get("agent_steps", 0)
 
 
 def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> TextTable:
@@ -138,10 +141,10 @@ def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> TextTable:
     return TextTable("Wall time", ("kind of stage", "stages", "time", "time a stage", "frames a second"), rows, notes)
 
 
-def _stage_grid(done: list[Artefact], made: list[dict[str, Any]]) -> TextTable:
+def _stage_grid(done: list[Artefact], made: list[StageProvenance]) -> TextTable:
     """Every stage by itself: for the files, since it would be the longest table of the page."""
     rows = [
-        (str(artefact.manifest.get("title", "")), artefact.manifest["kind"], f"{record.get('seconds', 0.0):.1f}")
+        (artefact.title, artefact.manifest.kind, f"{record.seconds:.1f}")
         for artefact, record in zip(done, made, strict=True)
     ]
     return TextTable("Wall time of every stage", ("stage", "kind", "seconds"), rows, name="stages")
@@ -154,13 +157,13 @@ def deviation_table() -> TextTable:
     )
 
 
-def _settings_grid(settings: dict[str, Any]) -> TextTable:
+def _settings_grid(settings: SparseSettings) -> TextTable:
     changed = differences(from_dict(settings), PAPER)
     rows = [(_flag(name), _plain(here), _plain(paper)) for name, (here, paper) in changed.items()]
     return TextTable("Settings that differ from the paper's", ("setting", "here", "paper"), rows, name="settings")
 
 
-def _own_settings_grid(settings: dict[str, Any], results: list[RunResult]) -> TextTable | None:
+def _own_settings_grid(settings: SparseSettings, results: list[RunResult]) -> TextTable | None:
     """Conditions may have settings of their own (a variant of the scale, or overrides)."""
     base = from_dict(settings)
     rows = {

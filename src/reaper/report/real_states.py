@@ -30,7 +30,7 @@ def read_real_states(store: Store, run: RunResult) -> tuple[list[RealStates | No
     """For each task whose teacher is finished, and why some had to be taken from the few pictures in the store."""
     found: list[RealStates | None] = []
     remarks: list[str] = []
-    for task, title, digest in zip(run.tasks, run.titles, run.record["teachers"], strict=True):
+    for task, title, digest in zip(run.tasks, run.titles, run.record.teachers, strict=True):
         artefact = store.stage(digest) if store.has(digest) else None
         try:
             found.append(_played(run, task, artefact) if artefact else None)
@@ -41,7 +41,7 @@ def read_real_states(store: Store, run: RunResult) -> tuple[list[RealStates | No
 
 
 def context_of(run: RunResult) -> Context:
-    return Context(run.settings, run.record["num_actions"], run.seed, ("report",))
+    return Context(run.settings, run.record.num_actions, run.seed, ("report",))
 
 
 def _played(run: RunResult, task: str, teacher: Artefact) -> RealStates:

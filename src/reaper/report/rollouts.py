@@ -66,7 +66,7 @@ class RolloutVideo:
 
 def read_rollout_video(store: Store, run: RunResult, kept: ReportCache, most_bytes: int) -> RolloutVideo | None:
     """The film of a run, as far as it has come; None where it has no agent yet."""
-    memories = [digest if store.has(digest) else None for digest in run.record["memories"]]
+    memories = [digest if store.has(digest) else None for digest in run.record.memories]
     ready = [digest for digest in memories if digest and store.stage(digest).has("agent.safetensors")]
     if not ready:
         return None

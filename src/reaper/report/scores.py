@@ -13,7 +13,6 @@ from reaper.config.settings import Settings
 from reaper.paper.results import SCORES, SINGLE, Score, published_scores
 from reaper.results import metrics
 from reaper.results.runs import RunResult
-from reaper.storage.store import known_tasks
 from reaper.study.conditions import CONDITIONS
 
 
@@ -130,12 +129,13 @@ class SequenceScores:
     @property
     def continued_from(self) -> str | None:
         """The memory from elsewhere that these runs go on from."""
-        return self.runs[0].record.get("continued", {}).get("from")
+        continued = self.runs[0].record.continued
+        return continued.source if continued else None
 
     @property
     def without_reference(self) -> tuple[str, ...]:
         """Tasks that were learnt elsewhere and have no DQN of their own here."""
-        known = known_tasks(self.runs[0].record)
+        known = self.runs[0].record.known_tasks
         return tuple(
             task for task, games in zip(self.tasks[:known], self.references[0].games, strict=False) if not len(games)
         )
@@ -194,16 +194,16 @@ def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
     for alike in kinds.values():
         names = sorted({run.name for run in alike}, key=rank_of)
         label = "single" if len(kinds) == 1 else f"single ({', '.join(names)})"
-        games = _distinct([(run.record["singles"], run.single) for run in alike])
+        games = _distinct([(run.record.singles, run.single) for run in alike])
         found.append(Reference(label, games, tuple(SINGLE.get(task) for task in runs[0].tasks)))
-    random = _distinct([([run.record["random"]] * len(run.tasks), run.random) for run in runs])
+    random = _distinct([([run.record.random] * len(run.tasks), run.random) for run in runs])
     return (*found, Reference("random", random, (None,) * len(runs[0].tasks)))
 
 
-def _distinct(measured: list[tuple[list[str], np.ndarray]]) -> tuple[np.ndarray, ...]:
+def _distinct(measured: list[tuple[Sequence[str | None], np.ndarray]]) -> tuple[np.ndarray, ...]:
     """The games of each task, each stage once: conditions of one seed share their references."""
     tasks = len(measured[0][1])
-    by_task: list[dict[str, np.ndarray]] = [{} for _ in range(tasks)]
+    by_task: list[dict[str | None, np.ndarray]] = [{} for _ in range(tasks)]
     for digests, scores in measured:
         for j in range(tasks):
             if not np.isnan(scores[j]).any():

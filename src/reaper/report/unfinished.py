@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reaper.results.runs import RunResult
-from reaper.storage.store import STAGE_LISTS, Store
-from reaper.storage.verify import TITLES
+from reaper.storage.store import Store
 
 ENDED = ("failed", "stopped", "lost")  # what a sign of life (OUT/live) may say of a stage that nobody runs any more
 LONGEST = 200  # characters of an error
@@ -37,7 +36,7 @@ def without_paths(text: str) -> str:
 
 def find_unfinished(store: Store, runs: Iterable[RunResult]) -> list[UnfinishedStage]:
     """Of every stage of these runs, once."""
-    titles = {digest: title for run in runs for digest, title in _stages(run) if not store.has(digest)}
+    titles = {digest: title for run in runs for digest, title in _titles(run) if not store.has(digest)}
     begun = set(store.unfinished_stages())
     found = []
     for digest, title in titles.items():
@@ -47,13 +46,9 @@ def find_unfinished(store: Store, runs: Iterable[RunResult]) -> list[UnfinishedS
     return found
 
 
-def _stages(run: RunResult) -> Iterable[tuple[str, str]]:
+def _titles(run: RunResult) -> Iterable[tuple[str, str]]:
     """Digest and title of each stage."""
-    for role in STAGE_LISTS:
-        for task, digest in zip(run.titles, run.record[role], strict=False):
-            yield digest, TITLES[role].format(task=task, seed=run.seed, condition=run.name)
-    if run.record["random"]:
-        yield run.record["random"], f"evaluation of random play (seed {run.seed})"
+    return ((digest, stage.title) for digest, stage in run.record.stages.items())
 
 
 def _sign_of_life(store: Store, digest: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,8 @@ from reaper.config.presets import from_dict
 from reaper.config.settings import Settings
 from reaper.errors import DamagedArtefact
 from reaper.results import metrics
-from reaper.storage.store import STAGE_LISTS, Store, known_tasks
+from reaper.storage.records import ROLES, RunRecord
+from reaper.storage.store import Store
 
 
 @dataclass
@@ -28,7 +30,7 @@ class Phase:
 class RunResult:
     """One condition on one sequence with one seed."""
 
-    condition: dict[str, Any]
+    condition: Mapping[str, Any]
     sequence: str
     tasks: list[str]
     titles: list[str]
@@ -42,7 +44,7 @@ class RunResult:
     phases: list[Phase]
     seconds: dict[str, float]  # wall time by stage digest
     missing: int  # stages still to run
-    record: dict[str, Any]  # of the run, in the store
+    record: RunRecord
 
     @property
     def name(self) -> str:
@@ -51,12 +53,12 @@ class RunResult:
     @property
     def first(self) -> int:
         """The first row of the score matrix that can be known: above 0 where a run continues from a memory."""
-        return max(0, known_tasks(self.record) - 1)
+        return max(0, self.record.known_tasks - 1)
 
     @property
     def consolidates(self) -> bool:
         """Whether the condition learns tasks in sequence; `single` does not."""
-        return bool(self.record["memories"])
+        return bool(self.record.memories)
 
     @cached_property
     def matrix(self) -> np.ndarray:
@@ -78,38 +80,37 @@ def read_results(store: Store) -> list[RunResult]:
     return [read_run(store, record) for record in store.runs()]
 
 
-def read_run(store: Store, record: dict[str, Any]) -> RunResult:
+def read_run(store: Store, record: RunRecord) -> RunResult:
     """Raises `DamagedArtefact` where the record and its stages contradict each other, although each file is intact."""
     try:
         return _read_run(store, record)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        path = store.folder / "runs" / f"{record['name']}.json"
+        path = store.folder / "runs" / f"{record.name}.json"
         raise DamagedArtefact(path, f"and its stages do not fit together ({error!r})") from None
 
 
-def _read_run(store: Store, record: dict[str, Any]) -> RunResult:
-    settings = from_dict(record["settings"])
+def _read_run(store: Store, record: RunRecord) -> RunResult:
+    settings = from_dict(record.settings)
     digests = stages_of(record)
     finished = [digest for digest in digests if store.has(digest)]
-    memories = [digest for digest in record["memories"] if store.has(digest)]
+    memories = [digest for digest in record.memories if store.has(digest)]
     scores, single, random = _read_scores(store, record, settings.evaluation.episodes)
     return RunResult(
-        condition=record["condition"],
-        sequence=record["sequence"],
-        tasks=record["tasks"],
-        titles=record["titles"],
-        seed=record["seed"],
+        condition=record.condition,
+        sequence=record.sequence,
+        tasks=list(record.tasks),
+        titles=list(record.titles),
+        seed=record.seed,
         settings=settings,
-        learnt=len(memories) + max(0, known_tasks(record) - 1) if memories else 0,
+        learnt=len(memories) + max(0, record.known_tasks - 1) if memories else 0,
         scores=scores,
         single=single,
         random=random,
         memory_bytes=[
-            store.stage(digest).document("memory")["bytes"] if store.has(digest) else None
-            for digest in record["memories"]
+            store.stage(digest).document("memory")["bytes"] if store.has(digest) else None for digest in record.memories
         ],
         phases=_phases(store, record, settings),
-        seconds={digest: store.stage(digest).made().get("seconds", 0.0) for digest in finished},
+        seconds={digest: store.stage(digest).provenance().seconds for digest in finished},
         missing=len(digests) - len(finished),
         record=record,
     )
@@ -119,42 +120,42 @@ def _rows(store: Store, digest: str | None) -> list[dict[str, Any]]:
     return store.stage(digest).document("rows") if digest and store.has(digest) else []
 
 
-def _read_scores(store: Store, record: dict[str, Any], episodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read_scores(store: Store, record: RunRecord, episodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The final evaluations as `RunResult.scores`, `single` and `random`; NaN where a stage is not finished."""
-    tasks = record["tasks"]
+    tasks = list(record.tasks)
     count = len(tasks)
     scores = np.full((count, count, episodes), np.nan)
     single, random = np.full((count, episodes), np.nan), np.full((count, episodes), np.nan)
-    for k, digest in enumerate(record["evaluations"]):
+    for k, digest in enumerate(record.evaluations):
         for row in _rows(store, digest):
             scores[k, tasks.index(row["task"])] = row["scores"]
-    for digest in record["singles"]:
+    for digest in record.singles:
         for row in _rows(store, digest):
             single[tasks.index(row["task"])] = row["scores"]
-    for row in _rows(store, record["random"]):
+    for row in _rows(store, record.random):
         random[tasks.index(row["task"])] = row["scores"]
     return scores, single, random
 
 
-def stages_of(record: dict[str, Any]) -> list[str]:
+def stages_of(record: RunRecord) -> list[str]:
     """Digests of a run's own stages, without the evaluation of random play. Stages that made a memory the run
     continues from are not among them."""
-    known = known_tasks(record)
-    begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in STAGE_LISTS}
-    return [digest for role in STAGE_LISTS for digest in record[role][begins[role] :]]
+    known = record.known_tasks
+    begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in ROLES}
+    return [digest for role in ROLES for digest in record.of_role(role)[begins[role] :]]
 
 
-def _phases(store: Store, record: dict[str, Any], settings: Settings) -> list[Phase]:
+def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
     """The first phase is that of the first teacher: the first long-term agent is a copy of it."""
-    if known := known_tasks(record):
-        before = [Phase(task, 0, []) for task in record["tasks"][:known]]
+    if known := record.known_tasks:
+        before = [Phase(task, 0, []) for task in record.tasks[:known]]
         return [*before, *_later_phases(store, record, settings, known)]
-    first = Phase(record["tasks"][0], settings.short_term.agent_steps, _rows(store, record["teachers"][0]))
+    first = Phase(record.tasks[0], settings.short_term.agent_steps, _rows(store, record.teachers[0]))
     return [first, *_later_phases(store, record, settings, 1)]
 
 
-def _later_phases(store: Store, record: dict[str, Any], settings: Settings, begin: int) -> list[Phase]:
+def _later_phases(store: Store, record: RunRecord, settings: Settings, begin: int) -> list[Phase]:
     return [
         Phase(task, settings.long_term.agent_steps, _rows(store, digest))
-        for task, digest in zip(record["tasks"][begin:], record["memories"][begin:], strict=False)
+        for task, digest in zip(record.tasks[begin:], record.memories[begin:], strict=False)
     ]

@@ -92,8 +92,8 @@ def _reference_rows(results: Sequence[RunResult], fraction: float) -> Iterator[R
             single = {"condition": "single", "num_tasks": 1, "after_task": task, "agent_steps": steps}
             random = {"condition": "random", "num_tasks": 0, "after_task": "", "agent_steps": 0}
             for values, digest, scores in (
-                (single, result.record["singles"][j], result.single[j]),
-                (random, result.record["random"], result.random[j]),
+                (single, result.record.singles[j], result.single[j]),
+                (random, result.record.random, result.random[j]),
             ):
                 if (digest, task) not in seen and not np.isnan(scores).any():
                     seen.add((digest, task))

@@ -51,7 +51,7 @@ class FisherSum:
 
     def run(self) -> Weights:
         context, batches = self.context, self.context.settings.ewc.fisher_batches
-        context.checkpointer.keep("fisher", self)
+        context.checkpointer.register("fisher", self)
         context.progress.begin("Fisher matrix", batches, "batches", done=self.done)
         while self.done < batches:
             drawn = self.states.sample_states(context.settings.training.batch_size, self.rng)
@@ -59,7 +59,7 @@ class FisherSum:
                 self.total[name] = self.total[name] + value.detach() / batches
             self.done += 1
             context.progress.advance(1)
-            context.checkpointer.reached(1)
+            context.checkpointer.maybe_save(1)
         return {name: value.detach().cpu() for name, value in self.total.items()}
 
     def of(self, states: torch.Tensor) -> Weights:

@@ -1,9 +1,9 @@
-"""Resuming inside a stage.
+"""Checkpoints: saving and resuming a stage that is being run.
 
-Whatever a stage would lose when it is killed is a *part* with a state: weights, optimisers, replay, random streams,
-counters. A stage sets up its parts as if it were new and hands each to its keeper; where there is a checkpoint, the
-keeper puts the part's state back on the spot. Between two updates the stage tells its keeper that all parts fit
-together, and the keeper saves them when that is due or when a stop was asked for.
+Whatever a killed stage would lose is a part with a state (state.py): weights, optimisers, replay, random number
+generators, counters. A stage builds its parts as if it were new and registers each with its `Checkpointer`, which
+restores the part at once if there is a checkpoint. Between two updates, when all parts fit together, the stage calls
+`maybe_save`, which writes a checkpoint when one is due or when a stop was requested.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ import torch
 
 from reaper.errors import DamagedArtefact, Diverged, ReaperError, Stopped, UserError
 from reaper.state import Checkpointable, Parts, State, flatten, unflatten
-from reaper.storage.files import Folder, storing, write_folder
+from reaper.storage.checksummed_dir import ChecksummedDir, write_checksummed_dir
+from reaper.storage.files import storing
+from reaper.storage.manifests import CHECKPOINT_FORMAT, CheckpointManifest, Provenance
 
-CHECKPOINT_FORMAT = 1
+KEPT = 2  # checkpoints per stage: should the newest be damaged, there is one before it
 
 
 @dataclass(frozen=True)
 class Interval:
-    """How often to save: after so many seconds, or after so much work (agent steps; steps of a generator)."""
+    """How often to save: after so many seconds, or after so much work (agent steps, or steps of a GAN)."""
 
     seconds: float | None = 600.0
     work: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Interval:
-        """`10m`, `30s`, `2h`, or a plain number of frames."""
+        """`10m`, `30s`, `2h`, or a plain number of agent steps."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
         number = float(found[1]) if found else 0.0
         if not found or number <= 0 or (not found[2] and number != int(number)):
-            raise UserError(f"--checkpoint-every takes minutes or frames (10m, 30s, 2h or 50000), not {text!r}")
+            raise UserError(f"--checkpoint-every takes a time or agent steps (10m, 30s, 2h or 50000), not {text!r}")
         if not found[2]:
             return cls(None, int(number))
         return cls(number * {"s": 1, "m": 60, "h": 3600}[found[2]])
@@ -58,64 +60,73 @@ class CheckpointDir:
         found = self.folder.glob("[0-9]*") if self.folder.is_dir() else ()
         return sorted(int(path.name) for path in found if path.name.isdigit())
 
-    def opened(self, number: int) -> Folder:
-        """One checkpoint; its files are checked when they are read."""
-        saved = Folder(self.folder / str(number))
-        saved.made()
-        about = saved.manifest
-        if (about.get("digest"), about.get("number")) != (self.digest, number):
-            raise DamagedArtefact(saved.folder, "is the checkpoint of something else")
-        if about.get("format") != CHECKPOINT_FORMAT:
-            raise UserError(f"{saved.folder} was written by an incompatible version; delete it to start its stage anew")
+    def open(self, number: int) -> ChecksummedDir:
+        """One checkpoint; its files are verified when they are read."""
+        saved = ChecksummedDir(self.folder / str(number))
+        saved.provenance()
+        found = saved.contents.get("format")
+        if found != CHECKPOINT_FORMAT:
+            raise UserError(
+                f"{saved.folder} was written by another version of reaper (format {str(found)[:20]}); delete it to "
+                "start its stage again"
+            )
+        manifest = CheckpointManifest.from_json(saved.contents, saved.folder)
+        if manifest != CheckpointManifest(self.digest, number):
+            raise DamagedArtefact(saved.folder, "is the checkpoint of another stage")
         return saved
 
     def read(self, number: int) -> State:
-        saved = self.opened(number)
+        saved = self.open(number)
         return unflatten({**saved.tensors("tensors"), **saved.document("others")})
 
     def newest(self) -> tuple[State, str]:
-        """The newest good state (empty: there was none) and a remark where a damaged one was passed over."""
+        """The newest intact state (empty if there was none), and a remark if a damaged one was skipped."""
         remark = ""
         for number in reversed(numbers := self.numbers()):
             try:
                 return self.read(number), remark
             except DamagedArtefact as error:
-                remark = f"passed over a damaged checkpoint: {error}"
+                remark = f"skipped a damaged checkpoint: {error}"
         if numbers:
-            raise DamagedArtefact(self.folder, "holds no checkpoint that is whole")
+            raise DamagedArtefact(self.folder, "holds no intact checkpoint")
         return {}, ""
 
     def write(self, tensors: Mapping[str, torch.Tensor], others: Mapping[str, Any]) -> None:
         number = max(self.numbers(), default=0) + 1
-        about = {"format": CHECKPOINT_FORMAT, "digest": self.digest, "number": number}
-        write_folder(self.folder / str(number), about, {"tensors": tensors}, {"others": others}, {})
-        for old in self.numbers()[:-2]:
+        write_checksummed_dir(
+            self.folder / str(number),
+            about=CheckpointManifest(self.digest, number).to_json(),
+            tensors={"tensors": tensors},
+            documents={"others": others},
+            provenance=Provenance(),
+        )
+        for old in self.numbers()[:-KEPT]:
             with storing(self.folder):
                 shutil.rmtree(self.folder / str(old))
 
     def sweep(self) -> None:
-        """Removes what a killed process left half written."""
+        """Removes what a killed process left incomplete."""
         for leftover in self.folder.glob(".*.part"):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
 class Checkpointer:
-    """Saves and brings back the parts of one running stage. Without a shelf it only listens for stops."""
+    """Saves and restores the parts of one running stage. Without a folder it only reacts to stops."""
 
     def __init__(
         self,
-        shelf: CheckpointDir | None = None,
+        folder: CheckpointDir | None = None,
         every: Interval | None = None,
         stop: Callable[[], bool] = lambda: False,
         remark: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.shelf, self.every, self.stop = shelf, every or Interval(), stop
+        self.folder, self.every, self.stop = folder, every or Interval(), stop
         self.parts = Parts()
         self.saved, self.stalled, self.bytes = 0, 0.0, 0
         self._found: State = {}
-        if shelf:
-            shelf.sweep()
-            self._found, text = shelf.newest()
+        if folder:
+            folder.sweep()
+            self._found, text = folder.newest()
             if text:
                 remark(text)
         self._staged: dict[str, torch.Tensor] = {}
@@ -123,14 +134,17 @@ class Checkpointer:
         self._failure: ReaperError | None = None
         self._last, self._work = time.monotonic(), 0
 
-    def keep(self, name: str, part: Checkpointable) -> None:
-        """From now on the part is in every checkpoint; if the one being resumed has it, it is put back now."""
+    def register(self, name: str, part: Checkpointable) -> None:
+        """Includes a part in every checkpoint from now on, and restores it if the stage resumes from one."""
         self.parts[name] = part
         if name in self._found:
             part.restore(self._found.pop(name))
 
-    def reached(self, work: int = 0) -> None:
-        """A moment at which all parts fit together, `work` after the last one."""
+    def maybe_save(self, work: int = 0) -> None:
+        """Saves if a checkpoint is due, `work` after the last call; if a stop was requested, saves and raises Stopped.
+
+        Call it only when all parts fit together.
+        """
         self._work += work
         if self._failure:
             raise self._failure
@@ -147,8 +161,8 @@ class Checkpointer:
         return self.every.seconds if self.every.seconds is not None else float("inf")
 
     def save(self) -> None:
-        """Copies the state at once and writes it while learning goes on."""
-        if not self.shelf or not self.parts:
+        """Copies the state now, and writes it while learning continues."""
+        if not self.folder or not self.parts:
             return
         self._join()
         started = time.monotonic()
@@ -165,23 +179,23 @@ class Checkpointer:
         self.bytes = sum(t.numel() * t.element_size() for t in copies.values())
 
     def _copy(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Into buffers that are kept from one checkpoint to the next, since fresh memory is slow to touch."""
+        """Into buffers that are reused from one checkpoint to the next: page faults on fresh memory are slow."""
         for name in set(self._staged) - set(tensors):
             del self._staged[name]
         for name, tensor in tensors.items():
-            held = self._staged.get(name)
-            if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
-                held = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
-                self._staged[name] = held
-            held.copy_(tensor, non_blocking=tensor.is_cuda)
+            buffer = self._staged.get(name)
+            if buffer is None or buffer.shape != tensor.shape or buffer.dtype != tensor.dtype:
+                buffer = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+                self._staged[name] = buffer
+            buffer.copy_(tensor, non_blocking=tensor.is_cuda)
         if any(tensor.is_cuda for tensor in tensors.values()):
             torch.cuda.synchronize()
         return dict(self._staged)
 
     def _write(self, tensors: Mapping[str, torch.Tensor], others: Mapping[str, Any]) -> None:
-        assert self.shelf is not None
+        assert self.folder is not None
         try:
-            self.shelf.write(tensors, others)
+            self.folder.write(tensors, others)
         except ReaperError as error:
             self._failure = error
 
@@ -193,18 +207,18 @@ class Checkpointer:
             raise self._failure
 
     def close(self) -> None:
-        """Waits for what is being written."""
+        """Waits for the checkpoint that is being written."""
         self._join()
 
     def cost(self) -> dict[str, Any]:
-        """What checkpoints cost this process, for the record."""
+        """What checkpoints cost this process, for the provenance of the stage."""
         return {"written": self.saved, "stalled_seconds": round(self.stalled, 3), "bytes": self.bytes}
 
 
 def check_finite(value: float, what: str, where: str) -> None:
-    """Stops a stage whose numbers went wrong, before they are kept."""
+    """Raises Diverged for a loss that is not finite, before its weights are saved."""
     if value != value or value in (float("inf"), float("-inf")):
         raise Diverged(
-            f"the loss of {what} became {value} at {where}; the last good checkpoint is kept. Look at the learning "
+            f"the loss of {what} became {value} at {where}; the last good checkpoint is kept. Check the learning "
             "rate (--optimiser.learning-rate, --generator.learning-rate) and at the rewards of the task"
         )

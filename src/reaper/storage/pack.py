@@ -4,114 +4,155 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
-from typing import Any
 
-from reaper.agent import choose_memory, open_agent
 from reaper.errors import DamagedArtefact, UserError
 from reaper.storage.checkpoints import CheckpointDir
-from reaper.storage.files import MANIFEST, UNCHECKED, Folder, storing, sync
-from reaper.storage.memory import PortableMemory, write_portable
+from reaper.storage.checksummed_dir import MANIFEST, OWN_FILES, PROVENANCE, ChecksummedDir
+from reaper.storage.exported_memory import ExportedMemory, write_exported
+from reaper.storage.files import checksummed, storing, sync
+from reaper.storage.find import FoundMemory, RunChoice, choose_memory, found_in
 from reaper.storage.pack_file import Pack, PackWriter, new_pack
-from reaper.storage.store import RECORDS, Artefact, Store
+from reaper.storage.store import HEADER, RECORD_FOLDERS, Artefact, Store
 
 # -- out of a folder
 
 
 def export_run(out: Path, file: Path, overwrite: bool = False) -> str:
-    """Packs all that is needed to go on with a run elsewhere; a sentence about what went in.
+    """Packs all that is needed to resume a run elsewhere; returns a summary.
 
-    Another process may be at work on it: finished stages never change, and of checkpoints whole ones are taken.
+    Another process may be working on it: finished stages never change, and only complete checkpoints are packed.
     """
     store = Store.open(out)
     with new_pack(file, "run", overwrite) as pack:
-        with (out / "reaper.json").open("rb") as source:
-            pack.add("reaper.json", source)
-        # Checkpoints before stages: one that is finished meanwhile goes in, at worst, in both forms.
+        _add_file(pack, out, HEADER)
+        # Checkpoints before stages: a stage that finishes meanwhile is packed, at worst, in both forms.
         checkpoints = sum(_add_checkpoints(pack, store, digest) for digest in store.unfinished_stages())
         stages = sum(_add_stage(pack, store, digest) for digest in store.stages())
-        store.check_records()  # none of them is damaged
-        for part in RECORDS:
-            for name in store.record_names(part):
-                with (out / part / f"{name}.json").open("rb") as source:
-                    pack.add(f"{part}/{name}.json", source)
+        _add_records(pack, store)
     return f"{len(store.run_names())} runs, {stages} finished stages and {checkpoints} checkpoints"
 
 
-def _add_stage(pack: PackWriter, store: Store, digest: str) -> bool:
-    path = store.path_of(digest)
-    return _add_folder(pack, store, path, lambda: _whole_stage(path, digest), path.exists)
+def export_stages(store: Store, file: Path, kept: Mapping[str, Collection[str]], overwrite: bool = False) -> str:
+    """Packs all records and the stages in `kept`, each with the named files only; returns a summary.
 
-
-def _whole_stage(path: Path, digest: str) -> Artefact:
-    artefact = Artefact(path, digest)
-    artefact.made()
-    return artefact
-
-
-def _add_checkpoints(pack: PackWriter, store: Store, digest: str) -> int:
-    shelf = CheckpointDir(store.unfinished(digest), digest)
-
-    def is_kept(number: int) -> bool:
-        return number in shelf.numbers()[-2:] and not store.has(digest)
-
-    return sum(
-        _add_folder(
-            pack, store, shelf.folder / str(number), lambda n=number: shelf.opened(n), lambda n=number: is_kept(n)
-        )
-        for number in shelf.numbers()[-2:]
-    )
-
-
-def _add_folder(
-    pack: PackWriter, store: Store, path: Path, opened: Callable[[], Folder], is_kept: Callable[[], bool]
-) -> bool:
-    """All files of a folder; False when it was removed meanwhile. They are all opened before the first is read, since
-    an open file can be read to its end even if it is removed."""
-    with ExitStack() as held:
-        try:
-            folder = opened()
-            names = (MANIFEST, UNCHECKED, *folder.files)
-            files = {name: held.enter_context((path / name).open("rb")) for name in names}
-        except (DamagedArtefact, OSError) as error:
-            if not is_kept():
-                return False
-            raise error if isinstance(error, DamagedArtefact) else DamagedArtefact(path, "is not complete") from None
-        for name, file in files.items():
-            found = pack.add(str(path.relative_to(store.folder) / name), file)
-            if found != folder.files.get(name, found):
-                raise DamagedArtefact(path / name, "does not match its checksum")
-    return True
+    Where space is short, a stage can be packed without its weights: its manifest, rows and curves are all that a report
+    reads. What was left out stays listed in the manifest with its checksum, so no one takes the stage for complete.
+    """
+    with new_pack(file, "run", overwrite) as pack:
+        _add_file(pack, store.folder, HEADER)
+        partial = sum(_add_some_files(pack, store, digest, names) for digest, names in kept.items())
+        _add_records(pack, store)
+    return f"{len(kept)} finished stages, {partial} of them without some files"
 
 
 def export_weights(
-    out: Path, file: Path, wanted: dict[str, Any], after_task: int | None, half: bool = False, overwrite: bool = False
+    out: Path,
+    file: Path,
+    choice: RunChoice,
+    *,
+    after_task: int | None = None,
+    half: bool = False,
+    overwrite: bool = False,
 ) -> str:
-    """Packs one long-term memory, chosen as for `reaper play`; a sentence about what went in."""
+    """Packs one long-term memory; returns a summary."""
     store = Store.open(out)
-    record, digest = choose_memory(store, wanted, after_task)
+    record, digest = choose_memory(store, choice, after_task)
     artefact = store.stage(digest)
     folder = file.with_name(f".{file.name}.memory.{os.getpid()}.part")
     with new_pack(file, "weights", overwrite) as pack:
         try:
-            write_portable(folder, artefact, record, half)
+            write_exported(folder, artefact, record, half)
             for path in sorted(folder.iterdir()):
-                with path.open("rb") as source:
-                    pack.add(path.name, source)
+                _add_file(pack, folder, path.name)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    title = artefact.manifest.get("title", digest)
-    return f"the long-term memory of {title}, {'half' if half else 'full'} precision"
+    return f"the long-term memory of {artefact.title}, {'half' if half else 'full'} precision"
+
+
+def _add_file(pack: PackWriter, folder: Path, name: str) -> None:
+    with (folder / name).open("rb") as source:
+        pack.add(name, source)
+
+
+def _add_records(pack: PackWriter, store: Store) -> None:
+    store.check_records()
+    for folder in RECORD_FOLDERS:
+        for name in store.record_names(folder):
+            _add_file(pack, store.folder, f"{folder}/{name}.json")
+
+
+def _add_some_files(pack: PackWriter, store: Store, digest: str, names: Collection[str]) -> bool:
+    """Whether anything was left out."""
+    artefact, folder = store.stage(digest), f"stages/{digest}"
+    artefact.check()
+    kept = {name: asdict(entry) for name, entry in artefact.files.items() if name in names}
+    left_out = {name: asdict(entry) for name, entry in artefact.listed.items() if name not in kept}
+    manifest = {**artefact.manifest.to_json(), "files": kept, **({"left_out": left_out} if left_out else {})}
+    pack.add(f"{folder}/{MANIFEST}", BytesIO(checksummed(manifest)))
+    for name in (PROVENANCE, *kept):
+        _add_file(pack, store.folder, f"{folder}/{name}")
+    return bool(left_out)
+
+
+def _add_stage(pack: PackWriter, store: Store, digest: str) -> bool:
+    path = store.path_of(digest)
+    return _add_folder(pack, store, lambda: Artefact(path, digest), path.exists)
+
+
+def _add_checkpoints(pack: PackWriter, store: Store, digest: str) -> int:
+    checkpoints = CheckpointDir(store.unfinished(digest), digest)
+
+    def is_kept(number: int) -> bool:
+        return number in checkpoints.numbers()[-2:] and not store.has(digest)
+
+    return sum(
+        _add_folder(pack, store, lambda n=number: checkpoints.open(n), lambda n=number: is_kept(n))
+        for number in checkpoints.numbers()[-2:]
+    )
+
+
+def _add_folder(
+    pack: PackWriter, store: Store, open_folder: Callable[[], ChecksummedDir], is_kept: Callable[[], bool]
+) -> bool:
+    """Packs all files of a folder; False when another process has removed it. They are all opened before the first is
+    read, since an open file can be read to its end even when it is removed."""
+    with ExitStack() as held:
+        try:
+            folder = open_folder()
+            folder.provenance()
+            files = {
+                name: held.enter_context((folder.folder / name).open("rb")) for name in (*OWN_FILES, *folder.files)
+            }
+        except DamagedArtefact:
+            if is_kept():
+                raise
+            return False
+        except OSError as error:
+            if is_kept():
+                raise DamagedArtefact(Path(error.filename or store.folder), "is missing") from None
+            return False
+        for name, file in files.items():
+            path = folder.folder / name
+            found = pack.add(str(path.relative_to(store.folder)), file)
+            if found != folder.files.get(name, found):
+                raise DamagedArtefact(path, "does not match its checksum")
+    return True
 
 
 # -- into a folder
 
 
-def import_pack(file: Path, out: Path) -> str:
-    """Unpacks a run or a long-term memory; a sentence about what is there now. All of it is checked first."""
-    # A hidden folder on the same disk as `out`, so that what is in it can be renamed into place.
+def import_pack(file: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
+    """Unpacks a run or a long-term memory, after all of it was checked; returns a summary.
+
+    `check_memory` raises an error where the weights of a memory do not fit its settings.
+    """
+    # A hidden folder on the same disk as `out`, so that its contents can be renamed into place.
     home = out if out.is_mount() else out.absolute().parent
     folder = home / f".{out.absolute().name}.{os.getpid()}.part"
     with Pack(file) as pack:
@@ -119,46 +160,44 @@ def import_pack(file: Path, out: Path) -> str:
             home.mkdir(parents=True, exist_ok=True)
         with pack.unpacked(folder):
             if pack.kind == "weights":
-                return _move_memory(folder, out)
+                return _move_memory(folder, out, check_memory)
             _check_run(folder)
             return _merge(Store.open(folder), out)
 
 
-def _move_memory(folder: Path, out: Path) -> str:
-    memory = PortableMemory(folder)
-    _check_folder(memory)
-    agent = open_agent(memory)
+def _move_memory(folder: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
+    exported = ExportedMemory(folder)
+    _check_folder(exported)
+    found = found_in(exported)
+    check_memory(found)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is there already; choose another folder for this long-term memory")
+        raise UserError(f"{out} already exists; choose another folder for this long-term memory")
     with storing(out):
         folder.rename(out)
         sync(out.absolute().parent)
-    return f"a long-term memory of {', '.join(agent.tasks)}"
+    return f"a long-term memory of {', '.join(found.memory.tasks)}"
 
 
-def _check_folder(folder: Folder) -> None:
+def _check_folder(folder: ChecksummedDir) -> None:
     folder.check()
-    extra = {path.name for path in folder.folder.iterdir()} - {MANIFEST, UNCHECKED, *folder.files}
-    if extra:
-        raise DamagedArtefact(folder.folder, f"holds files that it does not list ({sorted(extra)[0]})")
+    folder.check_nothing_else()
 
 
 def _check_run(folder: Path) -> None:
-    """Every seal, name and checksum of an unpacked run."""
+    """Verifies every name and checksum of an unpacked run."""
     store = Store.open(folder)
     store.check_records()
     for digest in store.stages():
         _check_folder(store.stage(digest))
     for digest in store.unfinished_stages():
-        shelf = CheckpointDir(store.unfinished(digest), digest)
-        for number in shelf.numbers():
-            _check_folder(shelf.opened(number))
+        checkpoints = CheckpointDir(store.unfinished(digest), digest)
+        for number in checkpoints.numbers():
+            _check_folder(checkpoints.open(number))
 
 
 def _merge(incoming: Store, out: Path) -> str:
-    """Adds what is not there yet; what is there is left alone."""
-    common = {key: value for key, value in incoming.common.items() if key != "format"}
-    store = Store.open_for(out, common)
+    """Adds what is not there yet; what is there stays as it is."""
+    store = Store.open_for(out, incoming.header)
     try:
         known = [digest for digest in incoming.stages() if store.has(digest)]
         for digest in known:
@@ -169,16 +208,16 @@ def _merge(incoming: Store, out: Path) -> str:
                 )
         new = [digest for digest in incoming.stages() if digest not in known]
         for digest in known:
-            if incoming.stage(digest).files.keys() > store.stage(digest).files.keys():  # ours was thinned
+            if incoming.stage(digest).files.keys() > store.stage(digest).files.keys():  # ours lacks some files
                 _replace(incoming.path_of(digest), store.path_of(digest))
         for digest in new:
             _move(incoming.path_of(digest), store.path_of(digest))
         for digest in incoming.unfinished_stages():
             if not store.has(digest) and not store.unfinished(digest).exists():
                 _move(incoming.unfinished(digest), store.unfinished(digest))
-        for part in RECORDS:
-            for name in set(incoming.record_names(part)) - set(store.record_names(part)):
-                _move(incoming.folder / part / f"{name}.json", store.folder / part / f"{name}.json")
+        for folder in RECORD_FOLDERS:
+            for name in set(incoming.record_names(folder)) - set(store.record_names(folder)):
+                _move(incoming.folder / folder / f"{name}.json", store.folder / folder / f"{name}.json")
     finally:
         store.close()
     return f"{len(incoming.run_names())} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")

@@ -1,7 +1,7 @@
-"""Folders as parcels: how finished stages and checkpoints travel between machines that share no disk.
+"""Sending finished stages and checkpoints between machines that share no disk.
 
-A parcel is the files of one folder that `write_folder` made. What arrives is written under another name, checked
-against its own manifest, and only then given its name.
+A parcel is the files of one checksummed folder. What arrives is written under another name, verified against its own
+manifest, and only then renamed.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import numpy as np
 
 from reaper.errors import DamagedArtefact
 from reaper.storage.checkpoints import CheckpointDir
-from reaper.storage.files import MANIFEST, UNCHECKED, Folder, atomic_dir, storing
+from reaper.storage.checksummed_dir import OWN_FILES, ChecksummedDir
+from reaper.storage.files import atomic_dir, storing
 from reaper.storage.store import Artefact, Store
 
-Parcel = dict[str, np.ndarray]  # file name -> its bytes; arrays, because those are passed on without copies
-Numbered = tuple[int, Parcel]  # a checkpoint and its number
-NO_CHECKPOINT: Numbered = (0, {})
+Parcel = dict[str, np.ndarray]  # file name -> its bytes; arrays, because Ray passes those on without copies
+NumberedParcel = tuple[int, Parcel]  # a checkpoint with its number
+NO_CHECKPOINT: NumberedParcel = (0, {})
 
 
 def pack(folder: Path) -> Parcel:
-    """The files of a folder, once they have been found whole."""
-    saved = Folder(folder)
+    """The files of a folder, verified."""
+    saved = ChecksummedDir(folder)
     saved.check()
-    return {name: np.fromfile(folder / name, np.uint8) for name in (MANIFEST, UNCHECKED, *saved.files)}
+    return {name: np.fromfile(folder / name, np.uint8) for name in (*OWN_FILES, *saved.files)}
 
 
-def unpack(parcel: Mapping[str, np.ndarray], folder: Path, digest: str, kind: Callable[[Path], Folder]) -> None:
-    """Writes what has arrived to `folder`, if it is whole and what it should be."""
+def unpack(parcel: Mapping[str, np.ndarray], folder: Path, digest: str, kind: Callable[[Path], ChecksummedDir]) -> None:
+    """Writes a parcel to `folder`, if it is intact and the one that was expected."""
     for name in parcel:
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise DamagedArtefact(folder, f"was sent a file named {name!r}, which is refused")
@@ -39,15 +40,15 @@ def unpack(parcel: Mapping[str, np.ndarray], folder: Path, digest: str, kind: Ca
         for name, data in parcel.items():
             data.tofile(building / name)
         saved = kind(building)
-        if set(parcel) != {MANIFEST, UNCHECKED, *saved.files} or saved.manifest.get("digest") != digest:
+        if set(parcel) != {*OWN_FILES, *saved.files} or saved.contents.get("digest") != digest:
             raise DamagedArtefact(folder, f"was sent something else than {digest}")
         saved.check()
 
 
 def unpack_stage(parcel: Mapping[str, np.ndarray], store: Store, digest: str) -> None:
-    """A finished stage, unless the store has it; its checkpoints have then done their work."""
+    """Writes a finished stage, unless the store has it, and removes its checkpoints."""
     folder = store.path_of(digest)
-    if folder.is_dir() and not _is_whole(folder):
+    if folder.is_dir() and not _is_intact(folder):
         with storing(folder):
             shutil.rmtree(folder)
     if not folder.is_dir():
@@ -55,7 +56,7 @@ def unpack_stage(parcel: Mapping[str, np.ndarray], store: Store, digest: str) ->
     shutil.rmtree(store.unfinished(digest), ignore_errors=True)
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     try:
         Artefact(folder, folder.name).check()
     except DamagedArtefact:
@@ -63,20 +64,20 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def pack_checkpoint(store: Store, digest: str) -> Numbered:
-    """The newest whole checkpoint of a stage."""
-    shelf = CheckpointDir(store.unfinished(digest), digest)
-    for number in reversed(shelf.numbers()):
+def pack_checkpoint(store: Store, digest: str) -> NumberedParcel:
+    """The newest intact checkpoint of a stage."""
+    checkpoints = CheckpointDir(store.unfinished(digest), digest)
+    for number in reversed(checkpoints.numbers()):
         try:
-            return number, pack(shelf.folder / str(number))
+            return number, pack(checkpoints.folder / str(number))
         except DamagedArtefact:
-            continue  # the one before it is kept for this
+            continue  # the one before it is kept for this case
     return NO_CHECKPOINT
 
 
-def unpack_checkpoint(numbered: Numbered, store: Store, digest: str) -> None:
-    """A checkpoint, unless the store has it or a newer one."""
+def unpack_checkpoint(numbered: NumberedParcel, store: Store, digest: str) -> None:
+    """Writes a checkpoint, unless the store has it or a newer one."""
     number, parcel = numbered
     folder = store.unfinished(digest)
     if number > max(CheckpointDir(folder, digest).numbers(), default=0):
-        unpack(parcel, folder / f"{number:d}", digest, Folder)
+        unpack(parcel, folder / f"{number:d}", digest, ChecksummedDir)

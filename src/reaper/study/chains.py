@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
-from typing import Any
 
 from reaper.config import presets as scales
 from reaper.config.settings import Settings
+from reaper.storage.records import RunRecord, StageEntry
 from reaper.study.conditions import Condition
 from reaper.study.continue_from import InitialMemory
 from reaper.study.stages import Stage, consolidation_stage, evaluation_stage, generator_stage, short_term_stage
@@ -44,30 +44,31 @@ class Chain:
     def name(self) -> str:
         return f"{self.condition.name}--{self.sequence.file_name}--seed-{self.seed}"  # also of its record's file
 
-    def record(self) -> dict[str, Any]:
-        """The run as it is written down, for reports and for loading agents."""
+    def record(self) -> RunRecord:
+        """What the store keeps of the run, for reports and for loading agents."""
 
-        def digests(stages: list[Stage]) -> list[str]:
-            return [stage.digest for stage in stages]
+        def digests(stages: list[Stage]) -> tuple[str, ...]:
+            return tuple(stage.digest for stage in stages)
 
-        return {
-            "name": self.name,
-            "condition": self.condition.describe(),
-            "sequence": self.sequence.name,
-            "tasks": list(self.sequence.names),
-            "titles": [task.title for task in self.sequence.tasks],
-            "num_actions": self.sequence.num_actions,
-            "seed": self.seed,
-            "command": self.command,
-            "settings": scales.as_dict(self.settings),
-            "teachers": digests(self.teachers),
-            "generators": digests(self.generators),
-            "memories": digests(self.memories),
-            "evaluations": digests(self.evaluations),
-            "singles": digests(self.singles),
-            "random": self.random.digest if self.random else None,
-            **({"continued": self.inherited.record()} if self.inherited else {}),
-        }
+        return RunRecord(
+            name=self.name,
+            condition=self.condition.describe(),
+            sequence=self.sequence.name,
+            tasks=self.sequence.names,
+            titles=tuple(task.title for task in self.sequence.tasks),
+            num_actions=self.sequence.num_actions,
+            seed=self.seed,
+            command=self.command,
+            settings=scales.as_dict(self.settings),
+            teachers=digests(self.teachers),
+            generators=digests(self.generators),
+            memories=digests(self.memories),
+            evaluations=digests(self.evaluations),
+            singles=digests(self.singles),
+            random=self.random.digest if self.random else None,
+            stages={stage.digest: StageEntry(stage.title, tuple(stage.parents.values())) for stage in self.stages},
+            continued=self.inherited.record() if self.inherited else None,
+        )
 
 
 def build_chain(

@@ -11,21 +11,24 @@ import hashlib
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from reaper.agent import Found, find_memory, open_found
+from reaper.agent import open_found
 from reaper.config.presets import as_dict, from_dict
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.errors import UserError
 from reaper.memory.long_term import LongTermMemory
+from reaper.storage.exported_memory import INITIAL_MEMORY
 from reaper.storage.files import canonical
-from reaper.storage.memory import INHERITED
-from reaper.storage.store import FORMAT, Store
+from reaper.storage.find import FoundMemory, RunChoice, find_memory
+from reaper.storage.manifests import SPEC_FORMAT, Provenance
+from reaper.storage.records import ContinuedFrom
+from reaper.storage.store import Store
 from reaper.study.conditions import Condition
 from reaper.study.stages import Stage
 from reaper.tasks.sequence import Sequence, find_task
 from reaper.version import VERSION
+from reaper.zoo import locate
 
 
 def contents_of(memory: LongTermMemory) -> str:
@@ -43,7 +46,7 @@ class InitialMemory:
     """A memory from elsewhere, checked and ready to learn on from."""
 
     source: str  # as it was given
-    found: Found
+    found: FoundMemory
     contents: str
 
     @property
@@ -53,7 +56,7 @@ class InitialMemory:
     @property
     def stage(self) -> Stage:
         spec = {key: self.found.spec.get(key) for key in ("settings", "num_actions", "axes")}
-        spec |= {"format": FORMAT, "kind": INHERITED, "parents": {}, "tasks": list(self.tasks)}
+        spec |= {"format": SPEC_FORMAT, "kind": INITIAL_MEMORY, "parents": {}, "tasks": list(self.tasks)}
         return Stage({**spec, "contents": self.contents}, f"long-term memory from {self.source}")
 
     def memories(self) -> list[Stage]:
@@ -95,7 +98,7 @@ class InitialMemory:
                 raise UserError(f"{task.name} is a task that {source} knows already; leave it out of --tasks")
             if task.num_actions > actions:
                 raise UserError(f"{task.name} has {task.num_actions} actions, and {source} was made for {actions}")
-        context = Context(settings, actions, 0, (INHERITED,))
+        context = Context(settings, actions, 0, (INITIAL_MEMORY,))
         if lacking := condition.retention.lacks(context, self.found.memory):
             raise UserError(f"{condition.name} cannot go on from {source}: that holds no {lacking.removeprefix('a ')}")
 
@@ -107,18 +110,16 @@ class InitialMemory:
         tensors = {name: part for name, part in (("agent", memory.agent), ("retained", memory.retained)) if part}
         documents = {"memory": {"tasks": list(memory.tasks), "bytes": memory.bytes}, "rows": []}
         finished = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        about = {"kind": INHERITED, "title": self.stage.title, "spec": self.stage.spec}
-        made = {"seconds": 0.0, "finished": finished, "version": VERSION}
-        store.write_stage(self.stage.digest, about, tensors, documents, made)
+        store.write_stage(self.stage.manifest, tensors, documents, Provenance(finished=finished, version=VERSION))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ContinuedFrom:
         """As it stands in the record of a run."""
-        return {"from": self.source, "contents": self.contents, "tasks": len(self.tasks)}
+        return ContinuedFrom(self.source, self.contents, len(self.tasks))
 
 
 def open_initial_memory(source: str | Path, condition: str | None = None, seed: int | None = None) -> InitialMemory:
     """Opens a memory to go on from; where it is an output folder with several runs, `condition` and `seed` choose."""
-    found = find_memory(source, {"condition": condition, "seed": seed})
+    found = find_memory(locate(source), RunChoice(condition, seed))
     memory = found.memory
     open_found(found)  # refuses weights that do not fit their settings
     for name in memory.tasks:

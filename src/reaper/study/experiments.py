@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from reaper.errors import UserError, unknown
 from reaper.paper.results import EWC_LAMBDAS, IMPORTANCE, MAIN_ALPHAS, ONLINE_EWC_GAMMAS, ONLINE_EWC_LAMBDAS
+from reaper.storage.records import AnalysisStageEntry, ExperimentRecord
 from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
@@ -214,24 +215,26 @@ def _add_seed(plan: Plan, experiment: Experiment, config: StudyConfig, seed: int
     plan.analysis_stages += [row.stage for row in stages]
     sequence = config.sequence
     plan.experiments.append(
-        {
-            "name": f"{experiment.name}--{sequence.file_name}--seed-{seed}",
-            "experiment": experiment.name,
-            "sequence": sequence.name,
-            "tasks": list(sequence.names),
-            "titles": [task.title for task in sequence.tasks],
-            "seed": seed,
-            "command": command,
-            "runs": [chain.name for chain in chains],
-            "stages": [
-                {
-                    "digest": row.stage.digest,
-                    "title": row.stage.title,
-                    "parents": list(row.stage.parents.values()),
-                    "role": row.role,
-                    "about": dict(row.about),
-                }
-                for row in stages
-            ],
-        }
+        ExperimentRecord(
+            name=f"{experiment.name}--{sequence.file_name}--seed-{seed}",
+            experiment=experiment.name,
+            sequence=sequence.name,
+            tasks=sequence.names,
+            titles=tuple(task.title for task in sequence.tasks),
+            seed=seed,
+            command=command,
+            runs=tuple(chain.name for chain in chains),
+            stages=tuple(_entry(row) for row in stages),
+        )
+    )
+
+
+def _entry(row: AnalysisStage) -> AnalysisStageEntry:
+    stage = row.stage
+    return AnalysisStageEntry(
+        digest=stage.digest,
+        title=stage.title,
+        parents=tuple(stage.parents.values()),
+        role=row.role,
+        about=dict(row.about),
     )

@@ -14,6 +14,7 @@ from reaper import version
 from reaper.config import presets
 from reaper.config.settings import Settings
 from reaper.errors import UserError, unknown
+from reaper.storage.records import ExperimentRecord, StoreHeader
 from reaper.study.chains import Chain, build_chain, unique_stages
 from reaper.study.conditions import CONDITIONS, Condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
@@ -34,15 +35,10 @@ class StudyConfig:
     initial_memory: InitialMemory | None = None  # that learns the tasks after those it knows
 
     @property
-    def header(self) -> dict[str, Any]:
+    def header(self) -> StoreHeader:
         """What all stages in an output folder have in common; a folder with another header is refused."""
         settings = presets.as_dict(self.settings)
-        return {
-            "version": version.VERSION,
-            "scale": self.preset,
-            "fraction": self.options.fraction,
-            "settings": settings,
-        }
+        return StoreHeader(version.VERSION, self.preset, self.options.fraction, settings)
 
     def command(self, *words: str) -> str:
         """The command line that runs the same study."""
@@ -63,10 +59,10 @@ class Plan:
     config: StudyConfig
     chains: list[Chain]
     analysis_stages: list[Stage] = field(default_factory=list)  # of an experiment, parents first
-    experiments: list[dict[str, Any]] = field(default_factory=list)  # the experiment's records, one per seed
+    experiments: list[ExperimentRecord] = field(default_factory=list)  # the experiment's records, one per seed
 
     @property
-    def header(self) -> dict[str, Any]:
+    def header(self) -> StoreHeader:
         return self.config.header
 
     @property

@@ -27,8 +27,10 @@ from reaper.progress import Progress
 from reaper.retention import RETENTIONS
 from reaper.state import Rows
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer
-from reaper.storage.memory import read_memory
-from reaper.storage.store import FORMAT, Artefact, Store, digest_of
+from reaper.storage.exported_memory import read_memory
+from reaper.storage.files import digest_of
+from reaper.storage.manifests import SPEC_FORMAT, Provenance, StageManifest
+from reaper.storage.store import Artefact, Store
 from reaper.study.analyses.stages import find_overlaps, measure_fisher, teach_student
 from reaper.study.conditions import KNOWLEDGE, OBJECTIVES
 from reaper.study.stage_run import Result, StageResources, Work, read_teacher
@@ -60,9 +62,13 @@ class Stage:
         """Role -> digest of a stage that must be finished before."""
         return self.spec["parents"]
 
+    @property
+    def manifest(self) -> StageManifest:
+        return StageManifest(self.spec, self.title)
+
 
 def _stage(title: str, kind: str, settings: Mapping[str, Any], parents: Mapping[str, str], **inputs: Any) -> Stage:
-    spec = {"format": FORMAT, "kind": kind, "settings": settings, "parents": dict(parents), **inputs}
+    spec = {"format": SPEC_FORMAT, "kind": kind, "settings": settings, "parents": dict(parents), **inputs}
     return Stage(spec, f"{title} (seed {inputs['seed']})")
 
 
@@ -145,7 +151,7 @@ def overlap_stage(title: str, tasks: tuple[str, ...], seed: int, fishers: list[S
 def read_whole(artefact: Artefact) -> LongTermMemory:
     """A long-term memory to learn on from; one that was thinned on its way still plays, but lacks what it retained."""
     if "retained.safetensors" in artefact.left_out:
-        artefact.checked("retained.safetensors")  # says so
+        artefact.verified("retained.safetensors")  # says so
     return read_memory(artefact)
 
 
@@ -187,7 +193,7 @@ def _evaluate(work: Work) -> Result:
     context, tasks, rows = work.context(), work.spec["tasks"], Rows()
     subject = work.parents().get("subject")
     network = context.q_network(subject.tensors("agent")) if subject else None
-    work.checkpointer.keep("rows", rows)
+    work.checkpointer.register("rows", rows)
     work.progress.begin("evaluate", len(tasks), "tasks", done=len(rows))
     for name in tasks[len(rows) :]:
         rows.append(evaluate(context, network, find_task(name), 0))
@@ -256,15 +262,14 @@ def _run(stage: Stage, work: Work) -> None:
     except Diverged as error:
         raise Diverged(f"{stage.title}: {error}") from None
     work.checkpointer.close()
-    made = {
-        "seconds": round(time.time() - started, 2),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "device": str(work.device),
-        "processor": processor_name(work.device),
-        "version": VERSION,
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "checkpoints": work.checkpointer.cost(),
-    }
-    about = {"kind": stage.kind, "title": stage.title, "spec": stage.spec}
-    work.store.write_stage(stage.digest, about, result.tensors, result.documents, made)
+    provenance = Provenance(
+        seconds=round(time.time() - started, 2),
+        finished=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        device=str(work.device),
+        processor=processor_name(work.device),
+        version=VERSION,
+        torch=torch.__version__,
+        threads=torch.get_num_threads(),
+        checkpoints=work.checkpointer.cost(),
+    )
+    work.store.write_stage(stage.manifest, result.tensors, result.documents, provenance)

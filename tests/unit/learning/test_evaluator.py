@@ -212,7 +212,7 @@ def test_a_study_ends_with_the_same_bytes_and_curves(tmp_path, tiny_run, monkeyp
     names = [name for name in names if (tiny_run / name.parent).exists()]  # evaluations are of all tasks of a study
     assert sum(name.name == "rows.json" for name in names) == 6  # teachers, long-term memories, tests of teachers
     for name in names:
-        if name.name != "made.json":
+        if name.name != "provenance.json":
             assert (tmp_path / "beside" / name).read_bytes() == (tiny_run / name).read_bytes(), name
     at_once, tested = read_curves(tiny_run), 0
     for place, curves in read_curves(tmp_path / "beside").items():

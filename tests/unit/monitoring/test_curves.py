@@ -123,7 +123,7 @@ def test_images_that_a_killed_process_did_not_add_are_added_at_the_next_start(ti
 def test_the_score_matrix_equals_that_of_the_results(tiny_run):
     found = read_curves(tiny_run)
     for result in read_results(Store.open(tiny_run)):
-        curves = found[f"tensorboard/runs/{result.record['name']}"]
+        curves = found[f"tensorboard/runs/{result.record.name}"]
         for j, task in enumerate(result.tasks):
             logged = [curves[f"score/{task}"][k + 1] for k in range(3)]
             np.testing.assert_allclose(logged, result.scores.mean(axis=2)[:, j], rtol=1e-6)

@@ -13,7 +13,10 @@ from reaper.errors import StorageFailed, UserError
 from reaper.monitoring import status as status_module
 from reaper.monitoring import watch as watch_module
 from reaper.monitoring.status import StatusReader
-from reaper.storage.store import Store, digest_of
+from reaper.storage.files import digest_of
+from reaper.storage.manifests import Provenance, StageManifest
+from reaper.storage.records import RunRecord, StageEntry, StoreHeader
+from reaper.storage.store import Store
 
 TASKS = ["catch", "dodge"]
 
@@ -23,7 +26,7 @@ class Handmade:
 
     def __init__(self, folder):
         self.folder = folder
-        self.store = Store.open_for(folder, {"version": "1", "scale": "arcade"})
+        self.store = Store.open_for(folder, StoreHeader("1", "arcade", 1.0, {}))
 
     def spec(self, *name):
         return {"kind": name[0], "name": list(name), "parents": {}}
@@ -33,27 +36,36 @@ class Handmade:
 
     def run(self, condition):
         """Two conditions share their teachers."""
-        record = {
-            "name": f"{condition}--two--seed-0",
-            "condition": {"name": condition},
-            "sequence": "two",
-            "tasks": TASKS,
-            "titles": ["Catch", "Dodge"],
-            "seed": 0,
-            "teachers": [self.digest("teacher", task) for task in TASKS],
-            "generators": [],
-            "memories": [self.digest("memory", condition, task) for task in TASKS],
-            "evaluations": [self.digest("evaluation", condition, task) for task in TASKS],
-            "singles": [self.digest("single", task) for task in TASKS],
-            "random": self.digest("random"),
-        }
-        self.store.write_run(record["name"], record)
+        teachers, singles = [("teacher", task) for task in TASKS], [("single", task) for task in TASKS]
+        memories = [("memory", condition, task) for task in TASKS]
+        evaluations = [("evaluation", condition, task) for task in TASKS]
+        record = RunRecord(
+            name=f"{condition}--two--seed-0",
+            condition={"name": condition},
+            sequence="two",
+            tasks=tuple(TASKS),
+            titles=("Catch", "Dodge"),
+            num_actions=6,
+            seed=0,
+            command="reaper run",
+            settings={},
+            teachers=tuple(self.digest(*name) for name in teachers),
+            generators=(),
+            memories=tuple(self.digest(*name) for name in memories),
+            evaluations=tuple(self.digest(*name) for name in evaluations),
+            singles=tuple(self.digest(*name) for name in singles),
+            random=self.digest("random"),
+            stages={
+                self.digest(*name): StageEntry(" ".join(name), ())
+                for name in (*teachers, *memories, *evaluations, *singles, ("random",))
+            },
+        )
+        self.store.write_run(record)
         return record
 
     def finish(self, *name, rows=(), seconds=10.0):
-        spec, digest = self.spec(*name), self.digest(*name)
-        about = {"kind": name[0], "title": " ".join(name), "spec": spec}
-        self.store.write_stage(digest, about, {}, {"rows": list(rows)}, {"seconds": seconds})
+        manifest = StageManifest(self.spec(*name), " ".join(name))
+        self.store.write_stage(manifest, {}, {"rows": list(rows)}, Provenance(seconds=seconds))
 
     def live(self, *name, age=0.0, beat=1, **fields):
         path = self.folder / "live" / f"{self.digest(*name)}.json"

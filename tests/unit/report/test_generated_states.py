@@ -165,7 +165,7 @@ def test_kept_values_that_do_not_fit_are_refused_in_one_line(store, tmp_path):
 
 def _inputs(store: Store) -> dict[str, object]:
     run = condition_of(store, "RePR").runs[0]
-    roles = {role: run.record[role] for role in ("teachers", "memories")}
+    roles = {role: run.record.of_role(role) for role in ("teachers", "memories")}
     return {"format": generated_states.FORMAT, **roles}
 
 

@@ -2,25 +2,26 @@
 
 import json
 import multiprocessing
+from dataclasses import replace
 
 import pytest
 import torch
 from conftest import run_tiny
 
 from reaper.errors import DamagedArtefact, UserError
-from reaper.storage.files import canonical
-from reaper.storage.store import Store, digest_of
+from reaper.storage.files import canonical, digest_of
+from reaper.storage.manifests import Provenance, StageManifest
+from reaper.storage.records import StoreHeader
+from reaper.storage.store import Store
 
-COMMON = {"version": "1", "settings": {"a": {"b": 1}}}
-SPEC = {"kind": "x"}
-D1 = digest_of(SPEC)
+HEADER = StoreHeader("1", "arcade", 1.0, {"a": {"b": 1}})
+MANIFEST = StageManifest({"kind": "x", "parents": {}}, "a stage")
+D1 = MANIFEST.digest
 
 
 def written(folder):
-    store = Store.open_for(folder, COMMON)
-    store.write_stage(
-        D1, {"kind": "x", "spec": SPEC}, {"agent": {"w": torch.arange(4.0)}}, {"rows": [1, 2]}, {"seconds": 1}
-    )
+    store = Store.open_for(folder, HEADER)
+    store.write_stage(MANIFEST, {"agent": {"w": torch.arange(4.0)}}, {"rows": [1, 2]}, Provenance(seconds=1.0))
     return store
 
 
@@ -28,7 +29,7 @@ def test_what_is_written_is_read(tmp_path):
     stage = written(tmp_path / "out").stage(D1)
     assert stage.tensors("agent")["w"].tolist() == [0, 1, 2, 3]
     assert stage.document("rows") == [1, 2]
-    assert stage.made() == {"seconds": 1}
+    assert stage.provenance() == Provenance(seconds=1.0, digest=D1)
     assert not list((tmp_path / "out" / "stages").glob(".*"))
 
 
@@ -60,27 +61,27 @@ def test_a_damaged_stage_is_never_built_upon(tmp_path, capsys):
 def test_other_settings_are_refused_by_name(tmp_path):
     written(tmp_path / "out").close()
     with pytest.raises(UserError, match=r"a\.b was 1, now 2"):
-        Store.open_for(tmp_path / "out", {"version": "2", "settings": {"a": {"b": 2}}})
-    Store.open_for(tmp_path / "out", COMMON | {"version": "2"})
+        Store.open_for(tmp_path / "out", replace(HEADER, version="2", settings={"a": {"b": 2}}))
+    Store.open_for(tmp_path / "out", replace(HEADER, version="2"))
 
 
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "out").close()
     header = tmp_path / "out" / "reaper.json"
     header.write_text(json.dumps(json.loads(header.read_text()) | {"format": 99}))
-    with pytest.raises(UserError, match="incompatible version"):
+    with pytest.raises(UserError, match="newer version"):
         Store.open(tmp_path / "out")
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path):
     (tmp_path / "letters.txt").write_text("dear reader")
     with pytest.raises(UserError, match="not empty"):
-        Store.open_for(tmp_path, COMMON)
+        Store.open_for(tmp_path, HEADER)
     assert not (tmp_path / "reaper.json").exists()
 
 
 def _hold(folder, ready, done):
-    store = Store.open_for(folder, COMMON)
+    store = Store.open_for(folder, HEADER)
     ready.set()
     done.wait(30)
     store.close()
@@ -93,10 +94,10 @@ def test_two_writers_are_refused_and_a_killed_one_leaves_no_lock(tmp_path):
     holder.start()
     assert ready.wait(60)
     with pytest.raises(UserError, match="another run is writing"):
-        Store.open_for(tmp_path / "out", COMMON)
+        Store.open_for(tmp_path / "out", HEADER)
     holder.kill()
     holder.join()
-    Store.open_for(tmp_path / "out", COMMON).close()
+    Store.open_for(tmp_path / "out", HEADER).close()
 
 
 def test_equal_specs_have_equal_digests():

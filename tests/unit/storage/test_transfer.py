@@ -13,7 +13,7 @@ from reaper.storage.transfer import pack, pack_checkpoint, unpack_checkpoint, un
 
 def opened(folder):
     store = Store(folder)
-    store.make_rooms()
+    store.make_folders()
     return store
 
 
@@ -45,7 +45,7 @@ def test_file_names_from_outside_are_refused(sender, tmp_path, name):
 def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
     store, digest = sender
     good, other = pack(store.path_of(digest)), opened(tmp_path / "to")
-    name = next(name for name in good if name not in ("manifest.json", "made.json"))
+    name = next(name for name in good if name not in ("manifest.json", "provenance.json"))
     flipped = good[name].copy()
     flipped[len(flipped) // 2] ^= 1
     extra = {**good, "extra.json": np.zeros(1, np.uint8)}

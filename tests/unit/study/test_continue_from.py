@@ -16,6 +16,7 @@ from reaper.report.page import write_report
 from reaper.report.scores import gather_scores
 from reaper.results import metrics
 from reaper.results.runs import read_results
+from reaper.storage.find import RunChoice
 from reaper.storage.pack import export_run, export_weights
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
@@ -27,7 +28,7 @@ SELDOM_TESTED = {"evaluation.interval": 10_000, "evaluation.episodes": 1}  # who
 @pytest.fixture(scope="module")
 def pack(tiny_run, tmp_path_factory):
     file = tmp_path_factory.mktemp("pack") / "RePR.reaper"
-    export_weights(tiny_run, file, {"condition": "RePR"}, None)
+    export_weights(tiny_run, file, RunChoice("RePR"))
     return file
 
 
@@ -40,10 +41,10 @@ def further(pack, tmp_path_factory):
 
 
 def test_the_memory_is_the_start_and_its_tasks_come_first(tiny_run, further):
-    run = next(run for run in Store.open(further).runs() if run["condition"]["name"] == "RePR")
-    assert run["tasks"] == ["catch", "dodge", "frog", "shooter"]
+    run = next(run for run in Store.open(further).runs() if run.condition_name == "RePR")
+    assert run.tasks == ["catch", "dodge", "frog", "shooter"]
     store = Store.open(further)
-    assert [store.has(digest) for digest in run["memories"]] == [False, False, True, True]
+    assert [store.has(digest) for digest in run.memories] == [False, False, True, True]
     before, after = reaper.load(tiny_run, condition="RePR"), reaper.load(further, condition="RePR", after_task=3)
     assert before.tasks == after.tasks
     assert all(torch.equal(after.memory.agent[name], value) for name, value in before.memory.agent.items())
@@ -54,7 +55,7 @@ def test_the_memory_is_the_start_and_its_tasks_come_first(tiny_run, further):
 
 
 def test_only_what_is_new_is_learnt(further):
-    kinds = [Store.open(further).stage(digest).manifest["kind"] for digest in Store.open(further).stages()]
+    kinds = [Store.open(further).stage(digest).manifest.kind for digest in Store.open(further).stages()]
     assert kinds.count("short-term") == 1
     assert kinds.count("inherited memory") == 1  # one for both conditions
     assert kinds.count("consolidate") == 2
@@ -64,7 +65,7 @@ def test_the_name_is_that_of_the_contents(tiny_run, pack, tmp_path):
     moved = tmp_path / "elsewhere.reaper"
     moved.write_bytes(pack.read_bytes())
     halved = tmp_path / "half.reaper"
-    export_weights(tiny_run, halved, {"condition": "RePR"}, None, half=True)
+    export_weights(tiny_run, halved, RunChoice("RePR"), half=True)
     sources = (pack, moved, halved)
     digests = [
         plan_tiny(["RePR"], "shooter", continue_from=source).chains[0].inherited.stage.digest for source in sources
@@ -167,7 +168,7 @@ def test_sources_that_are_none_are_one_line(tiny_run, tmp_path, capsys):
 def test_a_task_that_would_import_a_module_is_not_opened(monkeypatch, pack):
     from reaper.study import continue_from as inheriting
 
-    found = inheriting.find_memory(pack, {})
+    found = inheriting.find_memory(pack)
     forged = LongTermMemory(found.memory.agent, ("os:Anything-v0",), found.memory.retained)
     monkeypatch.setattr(inheriting, "find_memory", lambda *_: inheriting.replace(found, memory=forged))
     with pytest.raises(UserError, match="would run code of its own"):

@@ -15,6 +15,7 @@ from reaper.errors import DamagedArtefact, UserError
 from reaper.paper import results as paper
 from reaper.report import experiment_sections
 from reaper.results.runs import read_results
+from reaper.storage.records import ExperimentRecord
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study import experiments
@@ -116,27 +117,25 @@ def test_a_second_experiment_runs_only_what_it_adds(finished):
 
 def test_overlaps_are_those_of_the_stored_fishers(finished):
     store, _ = finished
-    (record,) = [record for record in store.experiments() if record["experiment"] == "overlap"]
-    for row in (row for row in record["stages"] if row["role"] == "overlap"):
-        first, second = (store.stage(digest).tensors("fisher") for digest in row["parents"])
+    (record,) = [record for record in store.experiments() if record.experiment == "overlap"]
+    for row in (row for row in record.stages if row.role == "overlap"):
+        first, second = (store.stage(digest).tensors("fisher") for digest in row.parents)
         f1, f2 = (np.concatenate([v.numpy().ravel().astype(float) for v in f.values()]) for f in (first, second))
         expected = np.sqrt(f1 / f1.sum() * (f2 / f2.sum())).sum()  # 1 - d^2, multiplied out
-        (found,) = store.stage(row["digest"]).document("overlap")
+        (found,) = store.stage(row.digest).document("overlap")
         assert found["overlap"] == pytest.approx(expected, rel=1e-6)
         assert 0 < found["overlap"] < 1
 
 
 def test_students_of_real_and_dreamt_items_start_alike_and_end_apart(finished):
     store, _ = finished
-    (record,) = [record for record in store.experiments() if record["experiment"] == "item-quality"]
-    made = {
-        (row["about"]["items"], *row["about"]["tasks"]): row for row in record["stages"] if row["role"] == "student"
-    }
+    (record,) = [record for record in store.experiments() if record.experiment == "item-quality"]
+    made = {(row.about["items"], *row.about["tasks"]): row for row in record.stages if row.role == "student"}
     assert len(made) == 6
-    agents = {key: store.stage(row["digest"]).tensors("agent")["values.weight"] for key, row in made.items()}
+    agents = {key: store.stage(row.digest).tensors("agent")["values.weight"] for key, row in made.items()}
     assert not (agents["real", "catch"] == agents["dreamt", "catch"]).all()
-    assert len(made["real", "catch", "dodge"]["parents"]) == 3  # who answers, and who plays each task
-    assert len(made["dreamt", "catch", "dodge"]["parents"]) == 2
+    assert len(made["real", "catch", "dodge"].parents) == 3  # who answers, and who plays each task
+    assert len(made["dreamt", "catch", "dodge"].parents) == 2
 
 
 def grid_of(store, name, title):
@@ -155,7 +154,7 @@ def test_the_grid_search_can_be_recomputed_by_hand(finished):
         (run,) = [run for run in read_results(store) if run.name == f"ewc {row[0]}"]
         shares = []
         for task, final in enumerate(run.scores[-1]):
-            games = [s for r in store.stage(run.record["teachers"][task]).document("rows") for s in r["scores"]]
+            games = [s for r in store.stage(run.record.teachers[task]).document("rows") for s in r["scores"]]
             spread = max(games) - min(games)
             shares.append((final.mean() - min(games)) / spread if spread else math.nan)
         averages.append(np.nanmean(shares))
@@ -181,9 +180,9 @@ def test_experiments_that_have_not_begun_say_so_and_at_which_fraction(tmp_path):
     store.close()
     for study in studies:
         for chain in study.chains:
-            store.write_run(chain.name, chain.record())
+            store.write_run(chain.record())
         for record in study.experiments:
-            store.write_experiment(record["name"], record)
+            store.write_experiment(record)
     sections = experiment_sections.read_experiment_sections(store)
     assert [section.experiment.name for section in sections] == list(EXPERIMENTS)
     for section in sections:
@@ -208,7 +207,17 @@ def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
     from reaper.report.experiment_data import ExperimentData
     from reaper.report.experiment_tables import importance, overlap
 
-    record = {"tasks": list(paper.TASKS), "titles": list(paper.TITLES), "sequence": "atari-3", "stages": []}
+    record = ExperimentRecord(
+        name="overlap--atari-3--seed-0",
+        experiment="overlap",
+        sequence="atari-3",
+        tasks=tuple(paper.TASKS),
+        titles=tuple(paper.TITLES),
+        seed=0,
+        command="",
+        runs=(),
+        stages=(),
+    )
     grids, _ = overlap(ExperimentData(Store("nowhere"), [record], []))
     assert grids[0].rows == [("RePR, paper", "0.691", "0.233", "0.198"), ("RePR-rev, paper", "0.753", "0.192", "0.110")]
     two = {**record, "tasks": list(paper.TASKS[:2]), "titles": list(paper.TITLES[:2])}
@@ -225,14 +234,14 @@ def test_verify_knows_the_stages_of_an_analysis(finished, tmp_path):
     assert verify(store.folder) == []
     shutil.copytree(store.folder, tmp_path / "copy")
     copy = Store.open(tmp_path / "copy")
-    record = next(record for record in copy.experiments() if record["experiment"] == "overlap")
-    fisher = next(row for row in record["stages"] if row["role"] == "fisher")
-    (copy.path_of(fisher["digest"]) / "fisher.safetensors").write_bytes(b"gone")
+    record = next(record for record in copy.experiments() if record.experiment == "overlap")
+    fisher = next(row for row in record.stages if row.role == "fisher")
+    (copy.path_of(fisher.digest) / "fisher.safetensors").write_bytes(b"gone")
     (problem,) = verify(copy.folder)
-    assert fisher["title"] in problem.remedy
+    assert fisher.title in problem.remedy
     assert "reaper experiment" in problem.remedy
-    (copy.folder / "experiments" / f"{record['name']}.json").write_text("{}")
-    assert any(record["name"] in str(problem.path) for problem in verify(copy.folder))
+    (copy.folder / "experiments" / f"{record.name}.json").write_text("{}")
+    assert any(record.name in str(problem.path) for problem in verify(copy.folder))
     with pytest.raises(DamagedArtefact):
         copy.experiments()
 
@@ -242,12 +251,12 @@ def test_a_forged_record_is_refused_in_one_line(finished, tmp_path):
 
     shutil.copytree(finished[0].folder, tmp_path / "copy")
     copy = Store.open(tmp_path / "copy")
-    record = next(record for record in copy.experiments() if record["experiment"] == "item-quality")
-    forged = [{**row, "about": {"tasks": ["nothing"], "items": "real"}} for row in record["stages"]]
-    copy.write_experiment(record["name"], {**record, "stages": forged})
+    record = next(record for record in copy.experiments() if record.experiment == "item-quality")
+    forged = tuple(replace(row, about={"tasks": ["nothing"], "items": "real"}) for row in record.stages)
+    copy.write_experiment(replace(record, stages=forged))
     with pytest.raises(DamagedArtefact, match="do not fit together"):
         experiment_sections.read_experiment_sections(copy)
-    copy.write_experiment(record["name"], {**record, "stages": [{**forged[0], "digest": "../../elsewhere"}]})
+    copy.write_experiment(replace(record, stages=(replace(forged[0], digest="../../elsewhere"),)))
     with pytest.raises(DamagedArtefact, match="is not the record"):
         copy.experiments()
 

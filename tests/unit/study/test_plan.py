@@ -30,7 +30,7 @@ def test_every_condition_runs_to_its_end(all_conditions):
 
 
 def test_teachers_are_trained_once_for_all_conditions(all_conditions):
-    kinds = [Store.stage(all_conditions, path.name).manifest["kind"] for path in all_conditions.folder.glob("stages/*")]
+    kinds = [Store.stage(all_conditions, path.name).manifest.kind for path in all_conditions.folder.glob("stages/*")]
     # Three tasks; the extended conditions have larger networks and so teachers of their own.
     assert kinds.count("short-term") == 3 + 3
 
@@ -72,20 +72,20 @@ def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
 def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
     for result in read_results(all_conditions):
         if result.name in ("RePR", "PR", "DGDMN", "ewc-policy-short"):
-            teacher = all_conditions.stage(result.record["teachers"][0]).tensors("agent")
-            agent = all_conditions.stage(result.record["memories"][0]).tensors("agent")
+            teacher = all_conditions.stage(result.record.teachers[0]).tensors("agent")
+            agent = all_conditions.stage(result.record.memories[0]).tensors("agent")
             assert all(torch.equal(teacher[name], agent[name]) for name in teacher)
 
 
 def test_dgdmn_takes_its_first_generator_over(all_conditions):
-    (run,) = [run for run in all_conditions.runs() if run["condition"]["name"] == "DGDMN"]
-    short_term = all_conditions.stage(run["generators"][0]).tensors("generator")
-    retained = all_conditions.stage(run["memories"][0]).tensors("retained")
+    (run,) = [run for run in all_conditions.runs() if run.condition_name == "DGDMN"]
+    short_term = all_conditions.stage(run.generators[0]).tensors("generator")
+    retained = all_conditions.stage(run.memories[0]).tensors("retained")
     assert all(torch.equal(short_term[name], retained[f"generator.{name}"]) for name in short_term)
 
 
 def test_standardised_first_agent_has_standardised_values(all_conditions):
-    (run,) = [run for run in all_conditions.runs() if run["condition"]["name"] == "RePR-extend"]
+    (run,) = [run for run in all_conditions.runs() if run.condition_name == "RePR-extend"]
     teacher, agent = (all_conditions.stage(run[kind][0]) for kind in ("teachers", "memories"))
     values = teacher.document("values")
     bias, rescaled = teacher.tensors("agent")["values.bias"], agent.tensors("agent")["values.bias"]
@@ -111,13 +111,13 @@ def test_same_seed_same_bytes_with_one_worker_or_two(tmp_path):
     assert paths == sorted(path.relative_to(second.folder) for path in second.folder.glob("stages/*/*"))
     assert len(paths) > 30
     for path in paths:
-        if path.name != "made.json":
+        if path.name != "provenance.json":
             assert (first.folder / path).read_bytes() == (second.folder / path).read_bytes(), path
 
 
 def test_another_seed_is_another_run(tmp_path):
     store = run_tiny(tmp_path / "out", ["single"], tasks="catch", seeds=(0, 1))
-    first, second = (store.stage(run["teachers"][0]).tensors("agent") for run in store.runs())
+    first, second = (store.stage(run.teachers[0]).tensors("agent") for run in store.runs())
     assert not torch.equal(first["hidden.weight"], second["hidden.weight"])
 
 

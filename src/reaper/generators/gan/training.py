@@ -124,7 +124,7 @@ class AdversarialTraining:
 
     def run(self) -> Generator:
         context, pairs = self.context, self.context.settings.generator.steps // 2
-        context.checkpointer.keep("adversarial", self)
+        context.checkpointer.register("adversarial", self)
         done = 2 * self.pairs_done
         context.progress.begin("dream practice", 2 * pairs, "steps", done, curves=("generator",))
         if self.pairs_done < pairs:
@@ -135,7 +135,7 @@ class AdversarialTraining:
                 self.note(*self.losses.tolist())
             self.pairs_done += 1
             context.progress.advance(2)
-            context.checkpointer.reached(2)
+            context.checkpointer.maybe_save(2)
         return self.pair.generator.eval()
 
     def note(self, d_loss: float, g_loss: float) -> None:

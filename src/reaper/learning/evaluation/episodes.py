@@ -36,7 +36,7 @@ def episode_steps(
             step = actor.receive()
             totals += np.where(playing, step.rewards, 0.0)
             playing &= ~step.done
-            context.checkpointer.reached()
+            context.checkpointer.maybe_save()
             yield totals, int((~playing).sum())
     finally:
         actor.rest()

@@ -231,7 +231,7 @@ class ConcurrentEvaluator(Evaluator):
 
     def _wait(self) -> None:
         """For a moment; a wish to stop is heard in it, and the tests that are outstanding are saved."""
-        self.context.checkpointer.reached()
+        self.context.checkpointer.maybe_save()
         if self.here:
             job, context = self.pending[0], replace(self.context, device=torch.device("cpu"))
             network = network_as_trained(context, job.weights)

@@ -8,7 +8,7 @@ from reaper.context import state_tensors
 from reaper.learning.short_term import Gathering
 from reaper.memory.items import Items
 from reaper.retention.ewc import FisherSum
-from reaper.storage.memory import read_memory
+from reaper.storage.exported_memory import read_memory
 from reaper.storage.store import Artefact
 from reaper.study.analyses.overlap import overlap_rows
 from reaper.study.analyses.student import Student, dreamt_states, real_states

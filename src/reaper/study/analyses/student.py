@@ -69,7 +69,7 @@ class Student:
     def learn(self) -> list[Row]:
         """Trains to the end; the network then has the weights of the best window, and the rows are its tests."""
         context, titles = self.context, " and ".join(task.title for task in self.tasks)
-        context.checkpointer.keep("drawing", self.drawing)
+        context.checkpointer.register("drawing", self.drawing)
         with self.trainer.evaluator as evaluator:
             self.trainer.run(f"teach {titles}", context.settings.long_term.agent_steps, self.tasks)
             self.best.put_back()

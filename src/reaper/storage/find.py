@@ -1,0 +1,97 @@
+"""Finding one long-term memory: in an output folder, in a stage's folder, in an exported folder or in a pack."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reaper.errors import UserError
+from reaper.memory.long_term import LongTermMemory
+from reaper.storage.checksummed_dir import MANIFEST, ChecksummedDir
+from reaper.storage.exported_memory import INITIAL_MEMORY, ExportedMemory, read_memory
+from reaper.storage.manifests import EXPORTED_MEMORY
+from reaper.storage.pack_file import Pack
+from reaper.storage.records import RunRecord
+from reaper.storage.store import Artefact, Store
+
+MEMORY_KINDS = ("consolidate", INITIAL_MEMORY)  # of stages that end with a long-term memory
+MAX_SEQUENCE_NAME = 60
+
+
+@dataclass(frozen=True)
+class FoundMemory:
+    """A long-term memory, the spec of the stage that computed it, and the name of the sequence it comes from."""
+
+    memory: LongTermMemory
+    spec: Mapping[str, Any]
+    sequence: str
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """Which run of an output folder is meant; None leaves a question open."""
+
+    condition: str | None = None
+    seed: int | None = None
+    sequence: str | None = None
+
+    def matches(self, run: RunRecord) -> bool:
+        wanted = ((self.condition, run.condition_name), (self.seed, run.seed), (self.sequence, run.sequence))
+        return all(mine in (None, theirs) for mine, theirs in wanted)
+
+    def __str__(self) -> str:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return ", ".join(f"{name} {value}" for name, value in given.items()) or "a long-term memory"
+
+
+def find_memory(path: Path, choice: RunChoice | None = None, after_task: int | None = None) -> FoundMemory:
+    """The memory at a path; `choice` and `after_task` (counted from one) select among those of an output folder."""
+    if path.is_file():
+        return _find_in_pack(path)
+    if (path / MANIFEST).is_file():
+        exported = ChecksummedDir(path).contents.get("kind") == EXPORTED_MEMORY
+        return found_in(ExportedMemory(path)) if exported else _find_in_stage(Artefact(path))
+    store = Store.open(path)
+    record, digest = choose_memory(store, choice or RunChoice(), after_task)
+    return _find_in_stage(store.stage(digest), record.sequence)
+
+
+def choose_memory(store: Store, choice: RunChoice, after_task: int | None = None) -> tuple[RunRecord, str]:
+    """The record of the one run that is meant, and the digest of its memory after so many tasks."""
+    runs = [run for run in store.runs() if run.memories and choice.matches(run)]
+    names = ", ".join(store.run_names()) or "none"
+    if not runs:
+        raise UserError(f"{store.folder} holds no run with {choice}; it has {names}")
+    different = {(run.condition_name, run.sequence) for run in runs}
+    if len(runs) > 1 and not (choice.condition and len(different) == 1):
+        raise UserError(f"{store.folder} holds several runs; choose one by condition, seed or sequence: {names}")
+    memories = runs[0].memories
+    number = len(memories) if after_task is None else after_task
+    if not 1 <= number <= len(memories):
+        raise UserError(f"the number of tasks must be 1 to {len(memories)}, not {after_task}")
+    return runs[0], memories[number - 1]
+
+
+def found_in(exported: ExportedMemory) -> FoundMemory:
+    """The memory in an exported folder."""
+    sequence = "".join(filter(str.isprintable, exported.manifest.sequence))[:MAX_SEQUENCE_NAME]  # for a file's name
+    return FoundMemory(exported.read(), exported.manifest.spec, sequence)
+
+
+def _find_in_pack(path: Path) -> FoundMemory:
+    with Pack(path) as pack, tempfile.TemporaryDirectory() as near:
+        if pack.kind != "weights":
+            raise UserError(f"{path} holds a whole run: `reaper import {path} OUT` first")
+        folder = Path(near) / "memory"
+        with pack.unpacked(folder):
+            return found_in(ExportedMemory(folder))
+
+
+def _find_in_stage(artefact: Artefact, sequence: str | None = None) -> FoundMemory:
+    if artefact.manifest.kind not in MEMORY_KINDS:
+        raise UserError(f"{artefact.folder} holds no long-term memory but the result of {artefact.title!r}")
+    memory = read_memory(artefact)
+    return FoundMemory(memory, artefact.spec, sequence or ",".join(memory.tasks))
