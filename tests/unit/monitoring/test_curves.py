@@ -142,7 +142,7 @@ def test_no_byte_of_a_stage_depends_on_the_curves(tmp_path):
     files = [path.relative_to(tmp_path / "with") for path in (tmp_path / "with" / "stages").rglob("*.*")]
     assert len(files) > 20
     for file in files:
-        if file.name != "made.json":
+        if file.name != "provenance.json":
             assert (tmp_path / "with" / file).read_bytes() == (tmp_path / "without" / file).read_bytes(), file
 
 

@@ -220,7 +220,7 @@ def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
     )
     grids, _ = overlap(ExperimentData(Store("nowhere"), [record], []))
     assert grids[0].rows == [("RePR, paper", "0.691", "0.233", "0.198"), ("RePR-rev, paper", "0.753", "0.192", "0.110")]
-    two = {**record, "tasks": list(paper.TASKS[:2]), "titles": list(paper.TITLES[:2])}
+    two = replace(record, tasks=tuple(paper.TASKS[:2]), titles=tuple(paper.TITLES[:2]))
     assert importance(ExperimentData(Store("nowhere"), [two], []))[0] == []
 
 
