@@ -11,17 +11,20 @@ from collections.abc import Callable
 import torch
 
 from reaper.config.settings import NetworkSettings
+from reaper.errors import UserError
 from reaper.networks.convolutional import ConvQNetwork
 from reaper.networks.q_network import QNetwork
 from reaper.plugins import Registry
 from reaper.tasks.observation import IMAGE, ObservationSpec
 
-Q_NETWORKS: Registry[Callable[[ObservationSpec, int, int], QNetwork]] = Registry("Q-network for", "reaper.networks")
+Q_NETWORKS: Registry[Callable[[ObservationSpec, int, int], QNetwork]] = Registry("Q-network", "reaper.networks")
 Q_NETWORKS[IMAGE] = ConvQNetwork
 
 
 def build_q_network(observation: ObservationSpec, num_actions: int, settings: NetworkSettings) -> QNetwork:
     """A Q-network for these states; its weights are torch's defaults until `initialise` or a file sets them."""
+    if observation.kind not in Q_NETWORKS:
+        raise UserError(f"there is no Q-network for {observation.kind} observations; known: {', '.join(Q_NETWORKS)}")
     return Q_NETWORKS[observation.kind](observation, num_actions, settings.width)
 
 
