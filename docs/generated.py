@@ -13,7 +13,9 @@ from reaper.cli.parser import build_parser
 from reaper.config.presets import PRESETS
 from reaper.config.settings import Settings
 from reaper.equations import EQUATIONS
+from reaper.results import tidy
 from reaper.results.metrics import METRICS
+from reaper.storage import manifests, pack_file, records, store
 from reaper.study.conditions import CONDITIONS
 
 
@@ -101,12 +103,34 @@ def metrics() -> str:
     return table(("metric", "what it is", "formula"), [(m.name, m.definition, m.formula) for m in METRICS.values()])
 
 
+def output_folder() -> str:
+    """The tree in the docstring of the store."""
+    tree = (store.__doc__ or "").partition("\n\n")[2].strip()
+    return f"```\n{tree}\n```"
+
+
+def format_versions() -> str:
+    """The version of every format on disk."""
+    versions = {
+        "output folder and its records": records.STORE_FORMAT,
+        "manifest of a finished stage": manifests.MANIFEST_FORMAT,
+        "spec of a stage": manifests.SPEC_FORMAT,
+        "checkpoint": manifests.CHECKPOINT_FORMAT,
+        "exported memory": manifests.MEMORY_FORMAT,
+        "pack": pack_file.PACK_FORMAT,
+        "rows of results": tidy.FORMAT,
+    }
+    return table(("format", "version"), [(name, str(version)) for name, version in versions.items()])
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "command line": command_line,
     "settings": settings,
     "conditions": conditions,
     "equations": equations,
     "metrics": metrics,
+    "output folder": output_folder,
+    "format versions": format_versions,
 }
 
 
