@@ -227,7 +227,7 @@ def run_until(slice_: Slice, study: Plan, deadline: float, running: dict[str, fl
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    beginning = commands.add_parser("begin", help="settings as for `reaper run`: --generator.steps 1000 ...")
+    beginning = commands.add_parser("begin", help="settings as for `reaper run`: --gan.steps 1000 ...")
     beginning.add_argument("home", type=Path)
     beginning.add_argument("conditions", nargs="+")
     beginning.add_argument("--tasks", default="atari-3")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reaper.config.presets import as_dict, from_dict
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import from_json
+from reaper.generators import generator_for
 from reaper.networks.families import q_network_bytes
-from reaper.retention import RETENTIONS, PseudoRehearsal
+from reaper.retention import RETENTIONS
 from reaper.retention.rehearsal import item_bytes
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
@@ -60,11 +61,11 @@ def descendants(stage: Stage, stages: Iterable[Stage]) -> list[Stage]:
 
 
 def settings_of(stage: Stage) -> Settings:
-    return from_dict({**as_dict(Settings()), **stage.spec["settings"]})
+    return from_json(stage.spec["settings"])
 
 
 def retention_of(stage: Stage) -> Any:
-    return RETENTIONS.build(stage.spec["axes"]["retention"])
+    return RETENTIONS.configure(stage.spec["axes"]["retention"], settings_of(stage))
 
 
 def num_bytes(stage: Stage, with_retained: bool = True) -> int:
@@ -82,13 +83,13 @@ def _num_bytes(stage: Stage, with_retained: bool) -> int:
     settings, actions = settings_of(stage), stage.spec["num_actions"]
     if stage.kind == "evaluate":
         return DOCUMENTS
-    generator = PseudoRehearsal().kept_bytes(settings, actions, 1)
+    generator = generator_for(settings).num_bytes(state_spec(settings.observation))
     if stage.kind == "short-term generator":
         return DOCUMENTS + generator
     agent = DOCUMENTS + q_network_bytes(state_spec(settings.observation), actions, settings.network)
     if stage.kind == "short-term":
         return agent + REAL_STATES * item_bytes(settings)
-    retained = retention_of(stage).kept_bytes(settings, actions, len(stage.spec["tasks"])) if with_retained else 0
+    retained = retention_of(stage).num_bytes(settings, actions, len(stage.spec["tasks"])) if with_retained else 0
     return agent + retained + (GENERATED_STATES * item_bytes(settings) if retained == generator else 0)
 
 
@@ -120,12 +121,12 @@ class StageTimes:
         if stage.kind == "evaluate":
             return self.evaluation_seconds * len(spec["tasks"])
         collecting = min(settings.training.replay_capacity, settings.short_term.agent_steps) / self.steps_per_second
-        generator = settings.generator.steps / self.generator_steps_per_second
+        generator = generator_for(settings).steps / self.generator_steps_per_second
         if stage.kind == "short-term":
             return self._training(settings.short_term.agent_steps, settings, 1)
         if stage.kind == "short-term generator":
             return collecting + generator
-        generator = generator if isinstance(retention_of(stage), PseudoRehearsal) else 0.0
+        generator = generator if retention_of(stage).trains_generator else 0.0
         if "memory" not in stage.parents:
             return 0.0 if "generator" in stage.parents else collecting + generator
         return self._training(settings.long_term.agent_steps, settings, len(spec["tasks"])) + generator

@@ -19,6 +19,7 @@ import torch
 
 from reaper.agent import Agent, load
 from reaper.errors import ReaperError, UserError
+from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.results.runs import RunResult, read_results
 from reaper.storage.files import atomic_write, sha256, write_checksummed
@@ -111,7 +112,7 @@ reaper {facts["version"]}, seed {facts["seed"]}, fraction of the budget {facts["
 
 - {settings.short_term.agent_steps:,} agent steps a game for its own DQN,
 - {settings.long_term.agent_steps:,} agent steps a game for the long-term network,
-- {settings.generator.steps:,} steps for each generator, where the condition has one.
+- {generator_for(settings).steps:,} steps for each generator, where the condition has one.
 
 `benchmarks/make_zoo.py` of reaper {VERSION} wrote the pack and this card.
 

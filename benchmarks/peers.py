@@ -124,7 +124,8 @@ def reaper_rate(frames: int, device_name: str) -> float:
     import torch
 
     from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
-    from reaper.config.presets import PAPER, with_overrides
+    from reaper.config.overrides import with_overrides
+    from reaper.config.presets import PAPER
     from reaper.context import Context
     from reaper.engines.resources import keep_freed_memory
     from reaper.learning.short_term import ShortTerm

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from reaper.config import presets as scales
+from reaper.config.presets import ARCADE
+from reaper.config.sparse_json import to_json
 from reaper.storage.manifests import Provenance
 from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
@@ -22,10 +23,10 @@ from reaper.tasks.task import Task
 GAMES = 2
 # Lengths of their own, so that the arithmetic below does not change with the scale.
 SETTINGS = replace(
-    scales.ARCADE,
-    evaluation=replace(scales.ARCADE.evaluation, episodes=GAMES),
-    short_term=replace(scales.ARCADE.short_term, agent_steps=40_000),
-    long_term=replace(scales.ARCADE.long_term, agent_steps=40_000),
+    ARCADE,
+    evaluation=replace(ARCADE.evaluation, episodes=GAMES),
+    short_term=replace(ARCADE.short_term, agent_steps=40_000),
+    long_term=replace(ARCADE.long_term, agent_steps=40_000),
 )
 MACHINE = Provenance(seconds=60.0, device="cpu", processor="abacus", torch="9.9")
 
@@ -83,7 +84,7 @@ def make_store(
     until: Callable[[str, int], int | None] = lambda condition, seed: None,
     fraction: float = 1.0,
 ) -> Store:
-    store = Store.open_for(folder, StoreHeader("1.2.3", "arcade", fraction, scales.as_dict(SETTINGS)))
+    store = Store.open_for(folder, StoreHeader("1.2.3", "arcade", fraction, to_json(SETTINGS)))
     sequence = find_sequence(tasks) if isinstance(tasks, str) else tasks
     for name, matrix in conditions.items():
         for seed in seeds:

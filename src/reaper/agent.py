@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reaper.config.presets import as_dict, check, from_dict
+from reaper.config.overrides import check
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import from_json
 from reaper.context import Context
 from reaper.errors import UserError
+from reaper.generators import generator_for
 from reaper.learning.actor import Actor
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.find import FoundMemory, RunChoice, find_memory
@@ -110,9 +112,9 @@ def open_found(found: FoundMemory, device: str = "cpu") -> Agent:
     memory, actions, given = found.memory, found.spec.get("num_actions"), found.spec.get("settings")
     if type(actions) is not int or actions < 1 or not isinstance(given, dict):
         raise UserError("this long-term memory does not say for how many actions and with which settings it was made")
-    settings = from_dict({**as_dict(Settings()), **given})
+    settings = from_json(given)
     check(settings)
     agent = Agent(memory, settings, actions, device)
     if generator := memory.part("generator"):
-        agent.context.generator(generator)  # a memory whose generator is another network's is refused as a whole
+        generator_for(settings).load(agent.context, generator)  # raises an error if it is of another network
     return agent

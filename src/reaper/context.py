@@ -9,8 +9,6 @@ import torch
 
 from reaper.compute.compilation import Function, compiled
 from reaper.config.settings import Settings
-from reaper.generators.gan.discriminator import Discriminator
-from reaper.generators.gan.generator import Generator, initialise_adversarial
 from reaper.networks.families import build_q_network
 from reaper.networks.q_network import QNetwork
 from reaper.networks.weights import with_weights
@@ -72,25 +70,6 @@ class Context:
         else:
             network = with_weights(build, weights, "agent")
         return network.to(self.device)
-
-    def generator(self, weights: dict[str, torch.Tensor] | None = None) -> Generator:
-        """A generator with the given weights, or an untouched one to be initialised."""
-        frames, settings = self.settings.observation, self.settings.generator
-
-        def build() -> Generator:
-            return Generator(frames.frame_size, frames.frame_stack, settings.latent_size, settings.width)
-
-        generator = build() if weights is None else with_weights(build, weights, "generator")
-        return generator.to(self.device)
-
-    def adversaries(self) -> tuple[Generator, Discriminator]:
-        """A freshly drawn GAN; its weights are drawn on the CPU, so that they are the same on every device."""
-        generator = self.generator().cpu()
-        discriminator = Discriminator(self.settings.observation.frame_size, self.settings.observation.frame_stack)
-        rng = new_rng("cpu", self.seed, *self.names, "adversarial weights")
-        initialise_adversarial(generator, rng)
-        initialise_adversarial(discriminator, rng)
-        return generator.to(self.device), discriminator.to(self.device)
 
     def open(self, task: Task, num_envs: int) -> VectorTask:
         return open_task(task, self.env_options(num_envs), self.num_actions)

@@ -16,7 +16,7 @@ from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.pack import export_stages, import_pack
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
-from reaper.study.stages import read_whole
+from reaper.study.kinds.consolidate import read_complete_memory
 
 QUICK = {"rehearsal.capacity": 3000, "evaluation.interval": 10_000, "evaluation.episodes": 1}
 BENCHMARKS = str(Path(__file__).parent.parent.parent / "benchmarks")
@@ -102,7 +102,7 @@ def test_slices_give_the_results_of_one_run(campaign, tmp_path, monkeypatch):
     last = home.stage(rehearsing.record.memories[-1])
     assert last.tensors("agent")
     with pytest.raises(UserError, match="was left out"):
-        read_whole(last)
+        read_complete_memory(last)
 
 
 def test_a_chain_that_cannot_be_transferred_starts_only_if_all_of_it_fits(campaign, tmp_path):

@@ -11,11 +11,12 @@ from reaper.compute import update as update
 from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.stream_gate import new_gate
-from reaper.config.presets import ARCADE, PAPER, with_overrides
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import ARCADE, PAPER
 from reaper.context import Context, state_tensors
 from reaper.equations import dqn_loss
+from reaper.generators import generator_for
 from reaper.generators.gan import training as adversarial
-from reaper.generators.gan.training import AdversarialTraining
 from reaper.learning.actor import Actor
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.long_term import Consolidation
@@ -114,7 +115,7 @@ def test_recorded_consolidation(name, kernel_by_kernel):
                 context(settings, "consolidate", *tasks),
                 found,
                 condition.teaches,
-                condition.retention,
+                condition.configured_retention(settings),
                 KNOWLEDGE[condition.knowledge](),
                 teachers[tasks[-1]],
             )
@@ -133,12 +134,13 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
     zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
     for module in (adversarial, update):
         monkeypatch.setattr(module, "compute_dtype_for", lambda device: None)
-    settings = with_overrides(PAPER, {"generator.batch-size": 16})
-    assert settings.generator.beta1 == 0
+    settings = with_overrides(PAPER, {"gan.batch-size": 16})
+    assert generator_for(settings).beta1 == 0
     states = torch.randint(0, 256, (64, 4, 84, 84), dtype=torch.uint8, device="cuda")
 
     def training(compiles):
-        return AdversarialTraining(context(settings, "gan", compiles=compiles), Items(states), Items(states.flip(0)), 2)
+        items = Items(states), Items(states.flip(0))
+        return generator_for(settings).training(context(settings, "gan", compiles=compiles), *items, 2)
 
     quick, plain = training(True), training(False)
     for network in (plain.pair.generator, plain.pair.discriminator):
@@ -150,7 +152,7 @@ def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
         quick.parts.restore(state)
         quick.step()
         plain.both()
-        torch.testing.assert_close(quick.losses, plain.losses, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(quick.last_losses, plain.last_losses, rtol=1e-3, atol=1e-3)
         for fast, slow in ((quick.update_d, plain.update_d), (quick.update_g, plain.update_g)):
             gradient, expected = fast.optimiser.mean, slow.optimiser.mean
             assert (gradient - expected).norm() < 0.01 * expected.norm()

@@ -10,7 +10,8 @@ import pytest
 from doc_pages import PAGES, ROOT, commands, in_backticks
 
 from reaper.cli.parser import build_parser, known_flags, take_dotted
-from reaper.config.presets import PAPER, at_fraction, check, setting_names, with_overrides
+from reaper.config.overrides import at_fraction, check, setting_names, with_overrides
+from reaper.config.presets import PAPER
 from reaper.engines import ENGINES
 from reaper.engines.base import build_engine, split_engine_options
 from reaper.study.conditions import CONDITIONS

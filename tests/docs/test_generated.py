@@ -8,7 +8,7 @@ from types import ModuleType
 
 from doc_pages import ROOT
 
-from reaper.config.presets import setting_names
+from reaper.config.overrides import setting_names
 from reaper.study.conditions import CONDITIONS
 
 

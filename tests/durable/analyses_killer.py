@@ -19,7 +19,7 @@ from conftest import run_plan, tiny_options  # sets one thread
 from reaper.storage.checkpoints import CheckpointDir
 from reaper.study.experiments import plan_experiment
 
-SHORT = {"short-term.agent-steps": 160, "evaluation.interval": 200, "ewc.fisher-batches": 4}
+SHORT = {"short-term.agent-steps": 160, "evaluation.interval": 200, "fisher.batches": 4}
 KINDS = ("student", "fisher")  # an overlap takes no time that could be lost
 
 

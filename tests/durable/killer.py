@@ -29,7 +29,7 @@ from reaper.monitoring import event_files, images
 event_files.new_event(0, [event_files.scalar_value("", 0.0)])  # imports what draws curves
 images.as_png(images.Image.new("L", (1, 1)))
 
-LONGER = {"generator.steps": 60, "long-term.agent-steps": 400, "short-term.agent-steps": 480}
+LONGER = {"gan.steps": 60, "long-term.agent-steps": 400, "short-term.agent-steps": 480}
 
 
 def study(conditions):

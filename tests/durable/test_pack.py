@@ -14,8 +14,10 @@ from ruins import command, contents, flipped, refused, results, seeded
 import reaper
 from reaper.agent import open_found
 from reaper.cli.main import main
-from reaper.config.presets import PAPER, as_dict
+from reaper.config.presets import PAPER
+from reaper.config.sparse_json import to_json
 from reaper.context import Context, state_tensors
+from reaper.generators import generator_for
 from reaper.storage.manifests import Provenance
 from reaper.storage.pack import export_run, import_pack
 from reaper.storage.records import StoreHeader
@@ -208,9 +210,9 @@ def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
     """RePR's agent and generator at the paper's size, untrained: weights of any value take as much."""
     chain = build_chain(reaper.CONDITIONS["RePR"], EighteenActions("catch", find_sequence("catch").tasks), 0, PAPER)
     context, stage = Context(PAPER, 18, 0, ("size",)), chain.memories[0]
-    generator, _ = context.adversaries()
-    retained = {f"generator.{name}": tensor for name, tensor in state_tensors(generator).items()}
-    store = Store.open_for(tmp_path / "out", StoreHeader("1", "paper", 1.0, as_dict(PAPER)))
+    generator = generator_for(PAPER).untrained(context)
+    retained = {f"generator.{name}": tensor for name, tensor in generator.state().items()}
+    store = Store.open_for(tmp_path / "out", StoreHeader("1", "paper", 1.0, to_json(PAPER)))
     tensors = {"agent": state_tensors(context.q_network()), "retained": retained}
     store.write_stage(stage.manifest, tensors, {"memory": {"tasks": ["catch"]}}, Provenance())
     store.write_run(chain.record())

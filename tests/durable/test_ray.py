@@ -18,7 +18,7 @@ LONGER = {"short-term.agent-steps": 960, "long-term.agent-steps": 480}
 SHORTER = {
     "short-term.agent-steps": 80,
     "long-term.agent-steps": 80,
-    "generator.steps": 2,
+    "gan.steps": 2,
     "generator.pseudo-items": 12,
     "rehearsal.capacity": 12,
     "evaluation.episodes": 1,
@@ -110,7 +110,7 @@ def test_a_study_survives_a_node_that_dies_during_a_stage(tmp_path, cluster):
 
 @pytest.mark.long
 def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, cluster):
-    diverging = {"generator.learning-rate": 1e30}
+    diverging = {"gan.learning-rate": 1e30}
     study = two_workers(
         ["RePR", "no-reh"],
         "catch,dodge",

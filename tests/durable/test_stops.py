@@ -162,7 +162,7 @@ def test_a_checkpoint_with_nan_is_never_written(tmp_path):
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("optimiser.learning-rate", "the loss of learn Catch became"), ("generator.learning-rate", "generator")],
+    [("optimiser.learning-rate", "the loss of learn Catch became"), ("gan.learning-rate", "generator")],
 )
 def test_divergence_stops_the_stage(tmp_path, setting, message):
     with pytest.raises(Diverged, match=message) as caught:
@@ -176,7 +176,7 @@ def test_divergence_stops_the_stage(tmp_path, setting, message):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_stage_that_fails_takes_only_its_own_chain_with_it(tmp_path, workers):
     """The generators diverge; the condition without a generator is finished all the same."""
-    overrides = {**TINY, "generator.learning-rate": 1e30}
+    overrides = {**TINY, "gan.learning-rate": 1e30}
     study = plan_tiny(["RePR", "no-reh"], "catch,dodge", workers=workers, overrides=overrides)
     events = []
     with pytest.raises(Diverged, match="generator"):

@@ -3,11 +3,13 @@
 import pytest
 import torch
 
-from reaper.config.presets import ARCADE, PAPER, VARIANTS, at_fraction
+from reaper.config.overrides import at_fraction
+from reaper.config.presets import ARCADE, PAPER, VARIANTS
+from reaper.generators import generator_for
 from reaper.generators.gan.discriminator import Discriminator
-from reaper.generators.gan.generator import Generator
+from reaper.generators.gan.generator import GeneratorNetwork
 from reaper.networks.convolutional import ConvQNetwork
-from reaper.retention import PseudoRehearsal
+from reaper.retention import RETENTIONS, PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 from reaper.study.chains import build_chain
 from reaper.study.conditions import CONDITIONS, MAIN
@@ -35,7 +37,7 @@ def test_the_extended_dqn_doubles_every_hidden_layer():
 @pytest.mark.parametrize(("size", "sides"), [(84, [7, 21, 42, 84, 84]), (16, [4, 8, 16])])
 def test_the_generators_activations_grow_as_in_the_table(size, sides):
     seen = []
-    generator = Generator(size, 4, 100)
+    generator = GeneratorNetwork(size, 4, 100)
     for layer in generator.modules():
         if isinstance(layer, torch.nn.Unflatten | torch.nn.ConvTranspose2d):
             layer.register_forward_hook(lambda _, __, output: seen.append(output.shape[-1]))
@@ -77,9 +79,9 @@ def test_the_memory_column_is_the_papers():
     assert memory_bytes(chains["reh"], 3) == 250_000 * 28_224 + 4 * 1_693_362
 
 
-def test_the_arcade_scales_limited_store_has_the_generators_bytes():
-    generator = PseudoRehearsal().kept_bytes(ARCADE, 6, 3)
-    assert generator // item_bytes(ARCADE) == ARCADE.rehearsal.limited_capacity
+def test_the_limited_store_of_the_arcade_preset_has_the_generators_bytes():
+    generator = PseudoRehearsal().num_bytes(ARCADE, 6, 3)
+    assert generator // item_bytes(ARCADE) == RETENTIONS.configure("limited-rehearsal", ARCADE).capacity
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -91,7 +93,7 @@ def test_no_memory_grows_with_the_tasks_except_that_of_ewc(name):
 def test_the_extended_and_short_variants():
     extended, short = VARIANTS["extended"](PAPER), VARIANTS["short"](PAPER)
     assert extended.long_term.agent_steps == 40_000_000
-    assert extended.generator.steps == 400_000
+    assert generator_for(extended).steps == 400_000
     assert [extended.long_term.alpha_for(task) for task in (2, 3, 4, 5, 6)] == [0.05, 0.05, 0.05, 0.01, 0.01]
     assert short.long_term.agent_steps == 5_000_000
     assert short.short_term == PAPER.short_term
@@ -100,14 +102,14 @@ def test_the_extended_and_short_variants():
 def test_a_fraction_scales_durations_and_nothing_else():
     tenth = at_fraction(PAPER, 0.1)
     assert tenth.short_term.agent_steps == 2_000_000
-    assert tenth.generator.steps == 20_000
+    assert generator_for(tenth).steps == 20_000
     assert tenth.training.exploration_steps == 100_000
     assert tenth.training.learning_starts == 5_000
     assert tenth.evaluation.interval == 100_000
     assert tenth.short_term.best_window == 25_000
     assert tenth.training.replay_capacity == 200_000
     assert tenth.short_term.target_update_interval == 5_000
-    assert tenth.generator.pseudo_items == 25_000  # not memory but work: generated before a stage begins
-    assert tenth.rehearsal.capacity == 250_000
+    assert tenth.generator.pseudo_items == 25_000  # a temporary array: filling it takes time
+    assert RETENTIONS.configure("rehearsal", tenth).capacity == 250_000
     assert tenth.optimiser == PAPER.optimiser
     assert at_fraction(PAPER, 0.0005).evaluation.interval == PAPER.evaluation.min_interval

@@ -39,7 +39,7 @@ class StayClose(reaper.Retention):
     def remember(self, context, memory, agent, new_states):
         return reaper.Remembered()
 
-    def kept_bytes(self, settings, actions, tasks):
+    def num_bytes(self, settings, num_actions, num_tasks):
         return 0
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from conftest import TINY
 
-from reaper.config.presets import ARCADE, with_overrides
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import ARCADE
 from reaper.context import Context
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.progress import (

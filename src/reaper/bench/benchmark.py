@@ -23,7 +23,7 @@ from reaper.bench.prediction import BESIDE, GAME, GAN_BESIDE, TEST_BESIDE, TEST_
 from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
 from reaper.config.settings import Settings
 from reaper.context import Context, state_tensors
-from reaper.generators.gan.training import AdversarialTraining
+from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import worth_a_process
 from reaper.learning.long_term import Consolidation
@@ -121,11 +121,13 @@ class Bench:
         trained yet, which costs the same."""
         context, condition = self.context, CONDITIONS["RePR"]
         teacher = Teacher(state_tensors(context.q_network()), 0.0, 1.0)
-        generator = {f"generator.{name}": t for name, t in state_tensors(context.adversaries()[0]).items()}
+        untrained = generator_for(context.settings).untrained(context)
+        generator = {f"generator.{name}": tensor for name, tensor in untrained.state().items()}
         memory = LongTermMemory(teacher.weights, (self.tasks[0].name,), generator)
         knowledge = KNOWLEDGE[condition.knowledge]()
         two = (self.tasks[0], self.tasks[0])
-        consolidation = Consolidation(context, two, condition.teaches, condition.retention, knowledge, teacher)
+        retention = condition.configured_retention(context.settings)
+        consolidation = Consolidation(context, two, condition.teaches, retention, knowledge, teacher)
         objective, recall, trainer = consolidation.begin(memory, context.q_network(memory.agent))
         trainer.run_to(2 * context.settings.training.learning_starts)
         self._close(trainer)
@@ -234,30 +236,31 @@ class Bench:
         return replace(self.context, emulator_threads=threads)
 
     def _generator(self, short: ShortTerm) -> None:
-        settings, context = self.context.settings.generator, self.context
-        generator = context.adversaries()[0].eval()
-        rng, count = context.rng("bench dreams"), settings.pseudo_items
-        generator.dream(min(count, FEW_DREAMS), rng)
+        context, count = self.context, self.context.settings.generator.pseudo_items
+        kind = generator_for(context.settings)
+        generator, rng = kind.untrained(context), context.rng("bench dreams")
+        generator.sample(min(count, FEW_DREAMS), rng)
         rates = []
         for _ in range(self.repeats):
             start = time.perf_counter()
-            dreams = generator.dream(count, rng)
+            states = generator.sample(count, rng)
             self._wait()
             rates.append(count / (time.perf_counter() - start))
-            items = Items(dreams[: FEW_DREAMS * 10].clone())
-            del dreams
+            items = Items(states[: FEW_DREAMS * 10].clone())
+            del states
         self._note(Figure("generation", "", "items", tuple(rates)))
         start = time.perf_counter()
-        training = AdversarialTraining(context, short.replay, items, 2)
+        training = kind.training(context, short.replay, items, 2)
         training.begin()
         training.step()
         self._wait()
         self.set_up["generator"] = time.perf_counter() - start
-        self._note(Figure("GAN", "", "steps", tuple(2 * self._rate(training.step) for _ in range(self.repeats))))
+        per_call = training.steps_per_call
+        self._note(Figure("GAN", "", "steps", tuple(per_call * self._rate(training.step) for _ in range(self.repeats))))
         if self.concurrent_eval:
 
             def rate(until: Callable[[], bool] | None = None) -> float:
-                return 2 * self._rate(training.step, until)
+                return per_call * self._rate(training.step, until)
 
             self._with_tests(rate, self.tasks[-1], (GAN_BESIDE, TEST_BESIDE_GAN, "GAN alone", "steps"), side_by_side=2)
 

@@ -13,12 +13,12 @@ from reaper.context import Context
 from reaper.engines.resources import Resources
 from reaper.equations import fisher_diagonal
 from reaper.errors import Stopped
-from reaper.generators.gan.training import AdversarialTraining
+from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.short_term import Gathering, ShortTerm
 from reaper.storage.checkpoints import Checkpointer
+from reaper.study.kinds.base import Stage
 from reaper.study.stage_run import settings_of
-from reaper.study.stages import Stage
 from reaper.tasks.sequence import find_task
 
 SECONDS_A_PROBE = 0.4
@@ -32,7 +32,7 @@ class Probe:
     resources: Resources
 
     def seconds(self, unit: str) -> float:
-        """How long one unit (a field of `costs.Load`) takes."""
+        """How long one unit (a field of `Load`) takes."""
         before = torch.get_num_threads()
         torch.set_num_threads(self.resources.threads)
         try:
@@ -57,7 +57,7 @@ class Probe:
         spec = self.stage.spec
         return find_task(spec["task"] if "task" in spec else spec["tasks"][0])
 
-    def _learnt_frames(self) -> float:
+    def _training_steps(self) -> float:
         trainer = ShortTerm(context := self._context(), self._task()).trainer
         assert trainer.actor is not None
         assert trainer.replay is not None
@@ -71,7 +71,7 @@ class Probe:
         trainer.actor.task.close()
         return seconds
 
-    def _gathered_frames(self) -> float:
+    def _collected_steps(self) -> float:
         clock = _Clock()
         context = self._context(Checkpointer(stop=clock))
         gathering = Gathering(context, context.q_network(), self._task())
@@ -83,11 +83,12 @@ class Probe:
         assert gathering.frame is not None
         return clock.seconds / max(gathering.frame - gathering.first_frame, 1)
 
-    def _gan_steps(self) -> float:
+    def _generator_steps(self) -> float:
         context = self._context()
-        training = AdversarialTraining(context, _Noise(context.observation.shape, context.device), None, 1)
+        noise = _Noise(context.observation.shape, context.device)
+        training = generator_for(context.settings).training(context, noise, None, 1)
         training.begin()
-        return _timed(lambda: training.step()) / 2
+        return _timed(training.step) / training.steps_per_call
 
     def _fisher_batches(self) -> float:
         context = self._context()
@@ -96,7 +97,7 @@ class Probe:
         network = context.q_network()
         return _timed(lambda: fisher_diagonal(network, states))
 
-    def _games(self) -> float:
+    def _episodes(self) -> float:
         """A game of a network that has learnt nothing; one that plays well may last longer, or end sooner."""
         clock = _Clock(3 * SECONDS_A_PROBE)
         context = self._context(Checkpointer(stop=clock))

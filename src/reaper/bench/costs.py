@@ -1,4 +1,4 @@
-"""What a study will cost, said before it starts: stages, agent steps, steps of the GAN, and hours on this machine.
+"""What a study will cost, said before it starts: stages, agent steps, generator steps, and hours on this machine.
 
 Hours are predicted from finished stages of the same kind in the output folder, which has one set of settings, so that
 they take about as long; where there are none, from a probe of a few seconds.
@@ -6,77 +6,16 @@ they take about as long; where there are none, from a probe of a few seconds.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from reaper.bench.calibration import Probe
-from reaper.config.settings import Settings
 from reaper.engines.resources import Resources
-from reaper.retention import EWC, RETENTIONS, OnlineEWC
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
-from reaper.study.stage_run import settings_of
-from reaper.study.stages import Stage
-
-
-@dataclass(frozen=True)
-class Load:
-    """The work of a stage, in units that each take about the same time."""
-
-    learnt_frames: int = 0  # played or drawn, with the updates that are due
-    gathered_frames: int = 0  # only played
-    gan_steps: int = 0
-    fisher_batches: int = 0
-    games: int = 0  # whole ones, of an evaluation
-
-    def __add__(self, other: Load) -> Load:
-        return Load(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    @property
-    def agent_steps(self) -> int:
-        return self.learnt_frames + self.gathered_frames
-
-
-def load_of(stage: Stage) -> Load:
-    """From its spec alone."""
-    spec = stage.spec
-    if stage.kind == "overlap":
-        return Load()
-    settings, tasks = settings_of(spec), len(spec.get("tasks", ())) or 1
-    games, steps = settings.evaluation.episodes, settings.generator.steps
-    gathered = min(settings.training.replay_capacity, settings.short_term.agent_steps)
-
-    def learning(frames: int) -> Load:
-        return Load(learnt_frames=frames, games=math.ceil(frames / settings.evaluation.interval) * tasks * games)
-
-    match stage.kind:
-        case "short-term":
-            return learning(settings.short_term.agent_steps)
-        case "short-term generator":
-            return Load(gathered_frames=gathered, gan_steps=steps)
-        case "student":
-            taught = learning(settings.long_term.agent_steps)
-            return taught + Load(gathered_frames=gathered * tasks if spec["items"] == "real" else 0)
-        case "fisher":
-            return Load(gathered_frames=gathered, fisher_batches=settings.ewc.fisher_batches)
-        case "consolidate":
-            return _consolidation(spec, settings, gathered, learning)
-    return Load(games=tasks * games)
-
-
-def _consolidation(spec: Mapping[str, Any], settings: Settings, gathered: int, learning: Callable[[int], Load]) -> Load:
-    retention = RETENTIONS.build(spec["axes"]["retention"])
-    remembering = Load(
-        gan_steps=settings.generator.steps if retention.trains_generator else 0,
-        fisher_batches=settings.ewc.fisher_batches if isinstance(retention, EWC | OnlineEWC) else 0,
-    )
-    if "memory" in spec["parents"]:
-        return learning(settings.long_term.agent_steps) + remembering
-    if retention.trains_generator and "generator" in spec["parents"]:
-        return Load()  # the short-term generator is taken over
-    return remembering + Load(gathered_frames=gathered if retention.needs_states else 0)
+from reaper.study.kinds.base import Load, Stage
+from reaper.study.stages import load_of
 
 
 def likeness_of(spec: Mapping[str, Any]) -> str:
@@ -97,7 +36,7 @@ class Cost:
     stages: int
     done: int
     agent_steps: int  # of what is left
-    gan_steps: int
+    generator_steps: int
     hours: float
     learnt: int  # stages whose time is known from finished ones ...
     probed: int  # ... and from the probe
@@ -142,7 +81,7 @@ class Forecast:
             len(stages),
             len(stages) - len(left),
             total.agent_steps,
-            total.gan_steps,
+            total.generator_steps,
             together / 3600,
             learnt,
             len(left) - learnt,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reaper.config.settings import Settings
+from reaper.generators import generator_for
 from reaper.learning.evaluation.evaluator import MOST_HELD
 from reaper.storage.checkpoints import Interval
 
@@ -74,7 +75,7 @@ class Predicting:
         test, share = self.set_up[TEST_BESIDE], min(beside.share or 1.0, 1.0)
         if what.startswith("short"):
             return seams * lost_beside(training / seams, len(known) * test, share)
-        held, quiet = min(seams, MOST_HELD // len(known)), self.settings.generator.steps / self.rate("GAN")
+        held, quiet = min(seams, MOST_HELD // len(known)), generator_for(self.settings).steps / self.rate("GAN")
         return lost_beside_and_after(
             training * (seams - held) / seams,
             (seams - held) * len(known) * test,
@@ -92,7 +93,7 @@ class Predicting:
         seconds["long-term training"] = self.training("long-term training", long, later)
         gathered = min(settings.training.replay_capacity, short)
         seconds["gathering"] = gathered / self.rate("bare emulation", self.tasks[0])
-        seconds["GAN"] = len(self.tasks) * settings.generator.steps / self.rate("GAN")
+        seconds["GAN"] = len(self.tasks) * generator_for(settings).steps / self.rate("GAN")
         seconds["generation"] = 2 * len(later) * settings.generator.pseudo_items / self.rate("generation")
         seconds["evaluation"] = self.evaluation()
         setting_up = len(self.tasks) * (set_up["short-term"] + set_up["generator"])

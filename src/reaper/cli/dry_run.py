@@ -72,7 +72,7 @@ def _cost_row(name: str, study: Plan | TooFewTasks, options: StudyOptions, forec
         "done": cost.done,
         "left": cost.stages - cost.done,
         "agent_steps": cost.agent_steps,
-        "gan_steps": cost.gan_steps,
+        "generator_steps": cost.generator_steps,
         "hours": round(cost.hours, 4),
         "learnt": cost.learnt,
         "probed": cost.probed,
@@ -93,7 +93,7 @@ def _cost_table(rows: list[Row]) -> Table:
         table.add_column(name, justify="right")
     for row in rows:
         if "left" in row:
-            numbers = [f"{row[key]:,}" for key in ("stages", "done", "agent_steps", "gan_steps")]
+            numbers = [f"{row[key]:,}" for key in ("stages", "done", "agent_steps", "generator_steps")]
             left = duration(row["hours"] * 3600) if row["left"] else "none"
             table.add_row(row["name"], escape(row["tasks"]), *numbers, left)
         else:

@@ -18,7 +18,7 @@ def conditions(arguments: argparse.Namespace, console: Console) -> None:
     from reaper.study.conditions import CONDITIONS
 
     rows = [condition.describe() for condition in CONDITIONS.values()]
-    columns = ["name", "objective", "retention", "knowledge", "preset_variant", "about"]
+    columns = ["name", "objective", "retention", "knowledge", "variant", "about"]
     _list(rows, columns, arguments, console)
 
 

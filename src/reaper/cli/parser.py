@@ -8,7 +8,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reaper.config.presets import setting_names
+from reaper.config.overrides import setting_names
 from reaper.errors import UserError
 from reaper.study.options import StudyOptions, flag, flags_for
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from reaper.config.settings import GeneratorSettings, OptimiserSettings
+from reaper.config.settings import OptimiserSettings
 
 
 def _axes_by_stride(tensor: torch.Tensor) -> list[int]:
@@ -162,8 +162,3 @@ def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimi
     if settings.name == "adam":
         return Adam(weights, settings.learning_rate, 0.9, 0.999, settings.epsilon)
     return RMSProp(weights, settings.learning_rate, settings.decay, settings.epsilon)
-
-
-def adversarial_optimiser(settings: GeneratorSettings, weights: FlatWeights) -> Optimiser:
-    """The optimiser of generator and discriminator: Adam (appendix GAN)."""
-    return Adam(weights, settings.learning_rate, settings.beta1, settings.beta2, settings.epsilon)

@@ -1,36 +1,43 @@
 """Every number a run depends on, with the paper's value as its default.
 
 The defaults *are* the paper's tables (dqn-hyp, dqn-arch, gan-arch) and the numbers in its text. All budgets count
-agent steps: one agent step, four emulator frames. A field marked `duration` is what `fraction` scales; capacities,
-ratios and learning rates are never scaled.
+agent steps: one agent step is four emulator frames. `fraction` scales a `duration` and nothing else: never a capacity,
+a ratio or a learning rate.
+
+Here are the settings that every run has. The hyper-parameters of a method (a generator, a retention method) are fields
+of that method; `Settings.methods` holds the values that a preset or a user gives them (see methods.py).
+
+A default must never change, and a new setting must have one: files contain only the values that differ from the
+defaults, so that a new setting changes neither the digest of a finished stage nor the meaning of an old file. To run
+with other numbers, change a preset.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-def duration(default: int) -> Any:
-    """A number of frames or steps that `fraction` multiplies."""
-    return field(default=default, metadata={"duration": True})
+from reaper.config.fields import duration, positive, probability, setting
 
 
 @dataclass(frozen=True)
 class ObservationSettings:
     """What an agent sees."""
 
-    frame_size: int = 84  # Table dqn-arch: 4 x 84 x 84
-    frame_stack: int = 4  # Table dqn-hyp: history length
+    frame_size: int = positive(84, "side of a frame in pixels")  # Table dqn-arch: 4 x 84 x 84
+    frame_stack: int = positive(4, "frames stacked into one state")  # Table dqn-hyp: history length
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The size of the DQN; its layers follow from the frame size (networks/q_network.py)."""
+    """The size of the DQN; its layers follow from the observation (networks/q_network.py)."""
 
-    width: int = 1  # 2 doubles every hidden layer (extended experiment)
-    initialisation: str = (
-        "paper"  # N(0, 0.01) cut at two deviations, biases 0.01; or "he": scaled to the layer's inputs
+    width: int = positive(1, "multiplies every hidden layer; 2 in the extended experiment")
+    initialisation: str = setting(
+        "paper",
+        "paper: N(0, 0.01) cut at two deviations, biases 0.01; he: scaled to the inputs of each layer",
+        choices=("paper", "he"),
     )
 
 
@@ -38,46 +45,46 @@ class NetworkSettings:
 class OptimiserSettings:
     """Table dqn-hyp: TensorFlow's RMSProp without centring or momentum, with global-norm clipping."""
 
-    name: str = "rmsprop"  # or "adam"
-    learning_rate: float = 2.5e-4
-    decay: float = 0.99
-    epsilon: float = 1e-6
-    max_grad_norm: float = 10.0
+    name: str = setting("rmsprop", "rmsprop or adam", choices=("rmsprop", "adam"))
+    learning_rate: float = positive(2.5e-4, "learning rate")
+    decay: float = probability(0.99, "decay of RMSProp's mean square; unused by Adam")
+    epsilon: float = positive(1e-6, "added to the denominator of a step")
+    max_grad_norm: float = positive(10.0, "global norm to which gradients are clipped")
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How an agent gathers frames while it learns, in short-term and long-term training alike (Table dqn-hyp)."""
+    """How an agent collects experience and learns from it, in short-term and long-term training (Table dqn-hyp)."""
 
-    num_envs: int = 64  # environments stepped at once; 1 is the paper's setting
-    batch_size: int = 32
-    replay_capacity: int = 200_000
-    learning_starts: int = duration(50_000)
-    steps_per_update: int = 4
-    initial_epsilon: float = 1.0
-    final_epsilon: float = 0.1
-    exploration_steps: int = duration(1_000_000)
+    num_envs: int = positive(64, "environments stepped in parallel; the paper uses 1")
+    batch_size: int = positive(32, "items per update")
+    replay_capacity: int = positive(200_000, "transitions in the replay buffer")
+    learning_starts: int = duration(50_000, "agent steps before the first update", exclusive=False)
+    steps_per_update: int = positive(4, "agent steps per update")
+    initial_epsilon: float = probability(1.0, "probability of a random action at the start")
+    final_epsilon: float = probability(0.1, "probability of a random action after exploration")
+    exploration_steps: int = duration(1_000_000, "agent steps over which epsilon falls to its final value")
 
 
 @dataclass(frozen=True)
 class ShortTermSettings:
     """Algorithm 1: deep Q-learning of one task."""
 
-    agent_steps: int = duration(20_000_000)
-    discount: float = 0.99
-    target_update_interval: int = 5_000
-    best_window: int = duration(250_000)
+    agent_steps: int = duration(20_000_000, "agent steps per task")
+    discount: float = probability(0.99, "discount factor of returns")
+    target_update_interval: int = positive(5_000, "agent steps between copies to the target network")
+    best_window: int = duration(250_000, "agent steps per window; the weights of the best one are kept")
 
 
 @dataclass(frozen=True)
 class LongTermSettings:
     """Algorithm 2: distillation of one task into the long-term agent."""
 
-    agent_steps: int = duration(20_000_000)
-    alpha: float = 0.55  # weight of the new task against the retained ones
-    late_alpha: float = 0.55  # the same from task `late_from` on (extended experiment: after the fourth task)
-    late_from: int = 5
-    best_window: int = duration(250_000)
+    agent_steps: int = duration(20_000_000, "agent steps per task")
+    alpha: float = probability(0.55, "weight of the new task against the retained ones", from_second_task=True)
+    late_alpha: float = probability(0.55, "the same from task `late-from` on", from_second_task=True)
+    late_from: int = positive(5, "first task, counted from one, that uses `late-alpha`", from_second_task=True)
+    best_window: int = duration(250_000, "agent steps per window; the weights of the best one are kept")
 
     def alpha_for(self, task_number: int) -> float:
         """The weight of the new task when it is the `task_number`-th, counted from one."""
@@ -86,48 +93,28 @@ class LongTermSettings:
 
 @dataclass(frozen=True)
 class GeneratorSettings:
-    """Algorithm 3: WGAN-GP with a drift term (Table gan-arch and its text)."""
+    """Which generator pseudo-rehearsal uses, and how many states it generates at a time."""
 
-    latent_size: int = 100
-    width: int = 1
-    steps: int = duration(200_000)  # discriminator and generator alternate: half of the steps each
-    batch_size: int = 100
-    learning_rate: float = 1e-3
-    beta1: float = 0.0
-    beta2: float = 0.99
-    epsilon: float = 1e-8
-    gradient_penalty: float = 10.0
-    drift: float = 1e-6
-    noise: float = 10.0  # on the raw pixel scale
-    pseudo_items: int = duration(250_000)  # a temporary array; filling it takes time, so it is scaled too
+    name: str = setting("gan", "registered name of the generator")
+    # Scaled by `fraction`, too: this is a temporary array, and filling it takes time.
+    pseudo_items: int = duration(250_000, "states generated per task")
 
 
 @dataclass(frozen=True)
-class RehearsalSettings:
-    """How many real items the rehearsal conditions may keep."""
+class FisherSettings:
+    """The exact diagonal of the Fisher matrix, for EWC and for the overlap of tasks."""
 
-    capacity: int = 250_000
-    limited_capacity: int = 600  # raw items in the generator's bytes; the compressed condition has the same bytes
-
-
-@dataclass(frozen=True)
-class EWCSettings:
-    """The EWC appendix: the best values of its grid searches."""
-
-    ewc_lambda: float = 300.0
-    online_lambda: float = 75.0
-    online_gamma: float = 0.99
-    fisher_batches: int = 100
+    batches: int = positive(100, "batches of states per Fisher matrix")
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """Whole games at a fixed exploration rate."""
+    """Whole episodes at a fixed exploration rate."""
 
-    episodes: int = 30
-    epsilon: float = 0.05
-    interval: int = duration(1_000_000)
-    min_interval: int = 10_000  # a short run is not evaluated more often than this: it would do little else
+    episodes: int = positive(30, "episodes per task")
+    epsilon: float = probability(0.05, "probability of a random action")
+    interval: int = duration(1_000_000, "agent steps between evaluations during training")
+    min_interval: int = positive(10_000, "`fraction` does not make the interval shorter than this")
 
 
 @dataclass(frozen=True)
@@ -141,6 +128,7 @@ class Settings:
     short_term: ShortTermSettings = ShortTermSettings()
     long_term: LongTermSettings = LongTermSettings()
     generator: GeneratorSettings = GeneratorSettings()
-    rehearsal: RehearsalSettings = RehearsalSettings()
-    ewc: EWCSettings = EWCSettings()
+    fisher: FisherSettings = FisherSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    # Registered name of a method -> its fields that do not have their default value.
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)

@@ -9,6 +9,7 @@ import torch
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.update import Answer, Batch, Update, split
 from reaper.context import Context, state_tensors
+from reaper.generators import generator_for
 from reaper.learning.evaluation.evaluator import Row
 from reaper.learning.knowledge import Knowledge
 from reaper.learning.objectives import Objective, TaskObjective
@@ -92,7 +93,7 @@ class Consolidation:
             trainer.run(f"consolidate {self.tasks[-1].title}", frames, self.tasks)
             trainer.best.put_back()
             evaluator.release()
-            recall.forget()  # it may be most of the memory there is, and the generator's training needs as much
+            recall.release()  # it may be most of the memory there is, and the generator's training needs as much
             remembered = self.retention.remember(self.context, memory, agent, objective.new_states)
             objective.close()
             rows = evaluator.finish()
@@ -125,5 +126,6 @@ class Consolidation:
         memory = LongTermMemory(state_tensors(agent), tuple(task.name for task in self.tasks), remembered.retained)
         pictures = {}
         if generator := memory.part("generator"):
-            pictures["dreamt"] = self.context.generator(generator).dream(96, self.context.rng("pictures")).cpu()
+            fitted = generator_for(self.context.settings).load(self.context, generator)
+            pictures["dreamt"] = fitted.sample(96, self.context.rng("pictures")).cpu()
         return Consolidated(memory, rows, remembered.curve, pictures)

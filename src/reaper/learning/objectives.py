@@ -13,6 +13,7 @@ from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Batches
 from reaper.context import Context
 from reaper.equations import dqn_loss
+from reaper.generators import generator_for
 from reaper.learning.actor import Actor
 from reaper.learning.knowledge import Knowledge
 from reaper.learning.short_term import QLearning, Teacher, new_actor, new_replay
@@ -104,8 +105,10 @@ class GeneratedDistillation(Objective):
         assert teacher is not None
         assert generator is not None
         count = context.settings.generator.pseudo_items
-        dreams = Items(context.generator(generator).dream(count, context.rng("short-term dreams")))
-        items = dreams.with_targets(context.q_network(teacher.weights))
+        fitted = generator_for(context.settings).load(context, generator)
+        # "short-term dreams" is the key of a random stream: renaming it would change every result.
+        generated = Items(fitted.sample(count, context.rng("short-term dreams")))
+        items = generated.with_targets(context.q_network(teacher.weights))
         batches = Batches(items.sample, context.settings.training.batch_size, context.rng("batches"))
         return TaskObjective(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
 

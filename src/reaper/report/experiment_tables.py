@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from reaper.config.overrides import find_setting
 from reaper.paper.results import BEST_EWC, FISHER_OVERLAP, IMPORTANCE, TASKS
 from reaper.report.experiment_data import ExperimentData, TablesAndSummary, moments, published_texts, score_texts
 from reaper.report.findings import final_level, listed, percent
@@ -176,8 +177,8 @@ def grid_search(material: ExperimentData) -> TablesAndSummary:
 
 
 def _strengths(run: RunResult) -> tuple[float, ...]:
-    ewc = run.settings.ewc
-    return (ewc.ewc_lambda, ewc.online_lambda, ewc.online_gamma)
+    names = ("ewc.ewc-lambda", "online-ewc.ewc-lambda", "online-ewc.gamma")
+    return tuple(find_setting(name).value_in(run.settings) for name in names)
 
 
 def _point(material: ExperimentData, runs: list[RunResult]) -> list[float]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from reaper.generators import generator_for
 from reaper.report.cache import ReportCache, decode_array, encode_array
 from reaper.report.real_states import RealStates, context_of, read_real_states, stored_states
 from reaper.report.scores import ConditionScores
@@ -121,7 +122,8 @@ def _dream(store: Store, run: RunResult, digest: str) -> np.ndarray:
         assert pictures is not None
         return pictures
     context = context_of(run)
-    return context.generator(weights).dream(DREAMS, context.rng("dreams"), AT_ONCE).cpu().numpy()
+    generator = generator_for(context.settings).load(context, weights)
+    return generator.sample(DREAMS, context.rng("dreams"), AT_ONCE).cpu().numpy()
 
 
 def _compare(dreamt: np.ndarray, known: list[RealStates]) -> dict[str, Any]:

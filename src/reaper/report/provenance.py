@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from reaper.config.presets import PAPER, differences, from_dict
+from reaper.config.overrides import differences
+from reaper.config.presets import PAPER
+from reaper.config.sparse_json import from_json
 from reaper.report.score_tables import TextTable
 from reaper.report.scores import rank_of
 from reaper.results.runs import RunResult, stages_of
@@ -35,7 +37,7 @@ class Provenance:
     """What a reader needs in order to judge the numbers, or to make them again."""
 
     version: str
-    scale: str
+    preset: str
     fraction: float
     seeds: tuple[int, ...]
     stages_done: int
@@ -57,7 +59,7 @@ class Provenance:
         done = "all" if self.finished else f"{self.stages_done} of"
         return [
             ("reaper", self.version),
-            ("scale", self.scale),
+            ("preset", self.preset),
             ("fraction of the budget", f"{self.fraction:g}"),
             ("seeds", ", ".join(map(str, self.seeds))),
             ("stages", f"{done} {self.stages} finished"),
@@ -158,14 +160,14 @@ def deviation_table() -> TextTable:
 
 
 def _settings_grid(settings: SparseSettings) -> TextTable:
-    changed = differences(from_dict(settings), PAPER)
+    changed = differences(from_json(settings), PAPER)
     rows = [(_flag(name), _plain(here), _plain(paper)) for name, (here, paper) in changed.items()]
     return TextTable("Settings that differ from the paper's", ("setting", "here", "paper"), rows, name="settings")
 
 
 def _own_settings_grid(settings: SparseSettings, results: list[RunResult]) -> TextTable | None:
-    """Conditions may have settings of their own (a variant of the scale, or overrides)."""
-    base = from_dict(settings)
+    """Conditions may have settings of their own (a variant of the preset, or overrides)."""
+    base = from_json(settings)
     rows = {
         (*rank_of(result.name), _flag(name)): (result.name, _flag(name), _plain(here), _plain(there))
         for result in results

@@ -10,6 +10,7 @@ import numpy as np
 
 from reaper.config.presets import PAPER
 from reaper.config.settings import Settings
+from reaper.generators import generator_for
 from reaper.paper.results import SCORES, SINGLE, Score, published_scores
 from reaper.results import metrics
 from reaper.results.runs import RunResult
@@ -142,10 +143,10 @@ class SequenceScores:
 
 
 def _budget_share(settings: Settings) -> float:
-    """The smallest share of the paper's short-term frames, long-term frames and GAN steps."""
+    """The smallest share of the paper's short-term frames, long-term agent steps and generator steps."""
 
     def budget(of: Settings) -> tuple[int, ...]:
-        return of.short_term.agent_steps, of.long_term.agent_steps, of.generator.steps
+        return of.short_term.agent_steps, of.long_term.agent_steps, generator_for(of).steps
 
     return min(ours / theirs for ours, theirs in zip(budget(settings), budget(PAPER), strict=True))
 

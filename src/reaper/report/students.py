@@ -1,4 +1,4 @@
-"""Table scratch: students taught from nothing but real or dreamt items."""
+"""Table scratch: students taught from nothing but real or generated items."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ def _students_say(found: list[Student], tasks: int) -> str:
     def average(items: str, alone: bool) -> float:
         return average_of_known([s.average for s in found if s.items == items and (len(s.tasks) == 1) == alone])
 
-    known = {(items, alone): average(items, alone) for items in ("dreamt", "real") for alone in (True, False)}
+    known = {(items, alone): average(items, alone) for items in ("generated", "real") for alone in (True, False)}
     parts = [
-        f"{percent(known['dreamt', alone])} {where} (from real items {percent(known['real', alone])})"
+        f"{percent(known['generated', alone])} {where} (from real items {percent(known['real', alone])})"
         for alone, where in ((True, "on one task"), (False, f"on all {tasks} at once"))
-        if not math.isnan(known["dreamt", alone] + known["real", alone])
+        if not math.isnan(known["generated", alone] + known["real", alone])
     ]
-    return f"Of its teacher's skill, a student reaches from dreamt items alone {listed(parts)}." if parts else ""
+    return f"Of its teacher's skill, a student reaches from generated items alone {listed(parts)}." if parts else ""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from reaper.config.presets import from_dict
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import from_json
 from reaper.errors import DamagedArtefact
 from reaper.results import metrics
 from reaper.storage.records import ROLES, RunRecord
@@ -90,7 +90,7 @@ def read_run(store: Store, record: RunRecord) -> RunResult:
 
 
 def _read_run(store: Store, record: RunRecord) -> RunResult:
-    settings = from_dict(record.settings)
+    settings = from_json(record.settings)
     digests = stages_of(record)
     finished = [digest for digest in digests if store.has(digest)]
     memories = [digest for digest in record.memories if store.has(digest)]

@@ -1,26 +1,27 @@
-"""Ways to keep earlier tasks, by name; `register_retention` adds one from any package."""
+"""Retention methods by name; `register_retention` adds one from any package."""
 
 from __future__ import annotations
 
-from reaper.plugins import Registry
+from reaper.config.methods import MethodRegistry
 from reaper.retention.base import Recall, Remembered, Retention
 from reaper.retention.ewc import EWC, OnlineEWC
 from reaper.retention.none import NoRetention
-from reaper.retention.pseudo_rehearsal import PseudoRehearsal, UntrainedDreams
-from reaper.retention.rehearsal import CompressedRehearsal, Rehearsal
+from reaper.retention.pseudo_rehearsal import PseudoRehearsal, UntrainedGenerator
+from reaper.retention.rehearsal import CompressedRehearsal, LimitedRehearsal, Rehearsal
 
-RETENTIONS: Registry[type[Retention]] = Registry("retention method", "reaper.retentions")
+RETENTIONS: MethodRegistry[Retention] = MethodRegistry("retention method", "reaper.retentions")
 RETENTIONS["none"] = NoRetention
 RETENTIONS["rehearsal"] = Rehearsal
-RETENTIONS["compressed rehearsal"] = CompressedRehearsal
+RETENTIONS["limited-rehearsal"] = LimitedRehearsal
+RETENTIONS["compressed-rehearsal"] = CompressedRehearsal
 RETENTIONS["pseudo-rehearsal"] = PseudoRehearsal
-RETENTIONS["untrained generator"] = UntrainedDreams
+RETENTIONS["untrained-generator"] = UntrainedGenerator
 RETENTIONS["ewc"] = EWC
 RETENTIONS["online-ewc"] = OnlineEWC
 
 
 def register_retention(name: str, method: type[Retention]) -> None:
-    """Makes a retention method known by name; it must be a frozen dataclass whose fields are plain values."""
+    """Makes a retention method known by name. It must be a frozen dataclass; its fields become settings."""
     RETENTIONS[name] = method
 
 
@@ -28,6 +29,7 @@ __all__ = [
     "EWC",
     "RETENTIONS",
     "CompressedRehearsal",
+    "LimitedRehearsal",
     "NoRetention",
     "OnlineEWC",
     "PseudoRehearsal",
@@ -35,6 +37,6 @@ __all__ = [
     "Rehearsal",
     "Remembered",
     "Retention",
-    "UntrainedDreams",
+    "UntrainedGenerator",
     "register_retention",
 ]

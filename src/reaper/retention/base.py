@@ -3,69 +3,84 @@
 A method has three moments. Before a task it *recalls* what the long-term memory holds; at every update the recall
 *combines* the loss of the new task with its own term; after the task the method *remembers*: it returns the tensors
 that go into the next long-term memory.
+
+A method is a frozen dataclass whose fields are its hyper-parameters. To add one, subclass `Retention` in a new file
+and register the class (retention/__init__.py, or `reaper.register_retention`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 
 from reaper.config.settings import Settings
 from reaper.context import Context
-from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.state import State
 
 
+class Knowledge(Protocol):
+    """What retention needs of a kind of knowledge (learning/knowledge.py)."""
+
+    def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
+        """The loss per item (N,) for outputs (N, actions) that should equal the previous agent's."""
+        ...
+
+
 class Recall:
-    """What was recalled for one task. This one has nothing to add to the loss of the new task."""
+    """What was recalled for one task. This one adds nothing to the loss of the new task."""
 
     alpha: float | None = None  # the weight of the new task against the recalled ones, where a method has one
 
     def draw(self, count: int) -> tuple[torch.Tensor, ...]:
-        """What is to be rehearsed, if anything: `count` states, and whatever `combine` has to know of each."""
+        """The batch to rehearse, if any: `count` states, and whatever `combine` has to know about each."""
         return ()
 
     def combine(
         self,
         new_task: torch.Tensor,
         weights: list[torch.Tensor],
-        answers: torch.Tensor | None = None,
+        outputs: torch.Tensor | None = None,
         *known: torch.Tensor,
     ) -> torch.Tensor:
-        """The loss of an update, and nothing but a function of what is given: it may become machine code. `new_task`
-        has one loss an item, or is already their mean; `weights` are the student's, in the order of its parameters;
-        `answers` is what it says to the drawn states, `known` what was drawn with them."""
+        """The loss of an update. It must be a pure function of its arguments, since it may be compiled.
+
+        `new_task` is one loss per item, or their mean; `weights` are the student's, in the order of its parameters;
+        `outputs` are the student's for the drawn states, and `known` is what was drawn with them.
+        """
         return new_task.mean()
 
-    def forget(self) -> None:
-        """The practice is over: gives large arrays back."""
+    def release(self) -> None:
+        """Frees large arrays once training is over."""
 
     def state(self) -> State:
-        """What a checkpoint has to hold of it: what `draw` changes, such as a random stream."""
+        """What a checkpoint has to hold: whatever `draw` changes, such as a random number generator."""
         return {}
 
     def restore(self, state: State) -> None:
-        """Takes up again what `state` gave."""
+        """Restores what `state` returned."""
 
 
 @dataclass
 class Remembered:
-    """What a method leaves behind: tensors for the next long-term memory, and losses for the report."""
+    """What a method passes on: tensors for the next long-term memory, and losses for the report."""
 
     retained: dict[str, torch.Tensor] = field(default_factory=dict)
     curve: list[dict[str, float]] = field(default_factory=list)
 
 
 class Retention(ABC):
-    """A way to keep earlier tasks. Add one: subclass, and register it (CONTRIBUTING.md)."""
+    """A way to retain earlier tasks."""
 
-    needs_states = True  # whether `remember` looks at states of the new task
-    trains_generator = False  # whether `remember` takes long, on a GPU, and leaves the cores alone meanwhile
+    needs_states = True  # `remember` looks at states of the new task
+    uses_generator = False  # depends on the settings of the generator
+    trains_generator = False  # `remember` trains the generator: long, on a GPU if there is one, with idle CPU cores
+    measures_fisher = False  # `remember` measures a Fisher matrix
 
     @abstractmethod
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
@@ -75,17 +90,17 @@ class Retention(ABC):
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        """What to keep after a task; `memory` is the one before it, None after the first."""
+        """What to pass on after a task; `memory` is the one before it, None after the first task."""
 
     @abstractmethod
-    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
-        """How many bytes beside the agent's weights are handed on after `tasks` tasks, at most."""
+    def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
+        """The most bytes that are passed on after `num_tasks` tasks, besides the agent's weights."""
 
-    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
-        """What is not in a memory from elsewhere, perhaps of another method, that this one would recall; None: it can
-        go on from there."""
+    def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
+        """What this method would recall, but a memory from elsewhere does not hold; None if it holds everything."""
         return None
 
     def adopt(self, generator: dict[str, torch.Tensor]) -> Remembered | None:
-        """After the first task of a condition with a short-term generator: take that over instead of remembering."""
+        """After the first task of a condition with a short-term generator: uses that generator instead of calling
+        `remember`. None if the method has no use for a generator."""
         return None

@@ -1,4 +1,4 @@
-"""Elastic weight consolidation: weights that mattered to earlier tasks are held near where they were."""
+"""Elastic weight consolidation: a penalty keeps weights that matter to earlier tasks close to their old values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import torch
 
+from reaper.config.fields import probability, setting
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
-from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.families import q_network_bytes
 from reaper.networks.q_network import QNetwork
-from reaper.retention.base import Recall, Remembered, Retention
+from reaper.retention.base import Knowledge, Recall, Remembered, Retention
 from reaper.state import State
 from reaper.tasks.observation import state_spec
 
@@ -23,26 +23,26 @@ Weights = dict[str, torch.Tensor]
 
 
 class RecalledPenalties(Recall):
-    """One quadratic penalty for each (Fisher diagonal, anchor) pair."""
+    """One quadratic penalty per (Fisher diagonal, anchor) pair."""
 
     def __init__(
         self,
         context: Context,
-        strength: float,
+        ewc_lambda: float,
         pairs: list[tuple[Weights, Weights]],
         penalty: Callable[..., torch.Tensor] = ewc_loss,
     ) -> None:
-        self.strength, self.penalty = strength, penalty
+        self.ewc_lambda, self.penalty = ewc_lambda, penalty
         order = [name for name, _ in context.q_network(pairs[0][1]).named_parameters()]
         self.pairs = [tuple([part[name].to(context.device) for name in order] for part in pair) for pair in pairs]
 
-    def combine(self, new_task, weights, answers=None, *known) -> torch.Tensor:  # noqa: ANN001
+    def combine(self, new_task, weights, outputs=None, *known) -> torch.Tensor:  # noqa: ANN001
         penalties = torch.stack([self.penalty(fisher, weights, anchor) for fisher, anchor in self.pairs])
-        return ltm_ewc_loss(new_task, penalties, self.strength)
+        return ltm_ewc_loss(new_task, penalties, self.ewc_lambda)
 
 
 class FisherSum:
-    """The exact diagonal over 100 batches of the task's states, batch by batch."""
+    """The exact Fisher diagonal over batches of a task's states, accumulated batch by batch."""
 
     def __init__(self, context: Context, agent: QNetwork, states: StateSource) -> None:
         self.context, self.agent, self.states = context, agent, states
@@ -50,25 +50,26 @@ class FisherSum:
         self.total: Weights = {name: torch.zeros_like(p) for name, p in agent.named_parameters()}
 
     def run(self) -> Weights:
-        context, batches = self.context, self.context.settings.ewc.fisher_batches
+        context, batches = self.context, self.context.settings.fisher.batches
         context.checkpointer.register("fisher", self)
         context.progress.begin("Fisher matrix", batches, "batches", done=self.done)
         while self.done < batches:
-            drawn = self.states.sample_states(context.settings.training.batch_size, self.rng)
-            for name, value in self.of(drawn).items():
+            states = self.states.sample_states(context.settings.training.batch_size, self.rng)
+            for name, value in self.diagonal(states).items():
                 self.total[name] = self.total[name] + value.detach() / batches
             self.done += 1
             context.progress.advance(1)
             context.checkpointer.maybe_save(1)
         return {name: value.detach().cpu() for name, value in self.total.items()}
 
-    def of(self, states: torch.Tensor) -> Weights:
-        """It is made layer by layer, so every layer has to be called, as it is not where frames are folded."""
-        faster, self.agent.space_to_depth = self.agent.space_to_depth, False
+    def diagonal(self, states: torch.Tensor) -> Weights:
+        """The diagonal for one batch. It is computed layer by layer, so every layer has to be called, and the network
+        must not use its space-to-depth form, which calls none of them."""
+        before, self.agent.space_to_depth = self.agent.space_to_depth, False
         try:
             return fisher_diagonal(self.agent, states)
         finally:
-            self.agent.space_to_depth = faster
+            self.agent.space_to_depth = before
 
     def state(self) -> State:
         return {"done": self.done, "total": self.total, "randomness": self.rng.state()}
@@ -79,17 +80,20 @@ class FisherSum:
         self.rng.restore(state["randomness"])
 
 
-def _network_bytes(settings: Settings, actions: int) -> int:
-    return q_network_bytes(state_spec(settings.observation), actions, settings.network)
+def _network_bytes(settings: Settings, num_actions: int) -> int:
+    return q_network_bytes(state_spec(settings.observation), num_actions, settings.network)
 
 
-def _alike(part: Weights, agent: Weights) -> bool:
+def _same_shapes(part: Weights, agent: Weights) -> bool:
     return {name: t.shape for name, t in part.items()} == {name: t.shape for name, t in agent.items()}
 
 
 @dataclass(frozen=True)
 class EWC(Retention):
-    """A Fisher diagonal and an anchor for every earlier task; the one method whose memory grows with the tasks."""
+    """A Fisher diagonal and an anchor per earlier task; the one method whose memory grows with the tasks."""
+
+    measures_fisher = True
+    ewc_lambda: float = setting(300.0, "weight of the penalty", minimum=0, from_second_task=True)
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
         last = len(memory.tasks) - 1
@@ -97,48 +101,51 @@ class EWC(Retention):
             (memory.part(f"fisher.{task}"), memory.part(f"anchor.{task}") if task < last else memory.agent)
             for task in range(len(memory.tasks))
         ]
-        return RecalledPenalties(context, context.settings.ewc.ewc_lambda, pairs)
+        return RecalledPenalties(context, self.ewc_lambda, pairs)
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
         retained = dict(memory.retained) if memory else {}
         task = len(memory.tasks) if memory else 0
-        if memory:  # the last anchor was the agent itself; now it has to be kept beside the new one
+        if memory:  # the last anchor was the agent itself; from now on it is stored alongside the new agent
             retained |= {f"anchor.{task - 1}.{name}": value for name, value in memory.agent.items()}
-        retained |= {
-            f"fisher.{task}.{name}": value for name, value in FisherSum(context, agent, new_states).run().items()
-        }
+        fisher = FisherSum(context, agent, new_states).run()
+        retained |= {f"fisher.{task}.{name}": value for name, value in fisher.items()}
         return Remembered(retained)
 
-    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+    def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         last = len(memory.tasks) - 1
         parts = [memory.part(f"fisher.{task}") for task in range(last + 1)]
         parts += [memory.part(f"anchor.{task}") for task in range(last)]
-        return None if all(_alike(part, memory.agent) for part in parts) else "a Fisher matrix of every task"
+        return None if all(_same_shapes(part, memory.agent) for part in parts) else "a Fisher matrix of every task"
 
-    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
-        return (2 * tasks - 1) * _network_bytes(settings, actions)
+    def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
+        return (2 * num_tasks - 1) * _network_bytes(settings, num_actions)
 
 
 @dataclass(frozen=True)
 class OnlineEWC(Retention):
     """One running Fisher diagonal, anchored at the latest agent."""
 
+    measures_fisher = True
+    ewc_lambda: float = setting(75.0, "weight of the penalty", minimum=0, from_second_task=True)
+    gamma: float = probability(0.99, "decay of the running Fisher matrix per task", from_second_task=True)
+
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
         pairs = [(memory.part("fisher"), memory.agent)]
-        return RecalledPenalties(context, context.settings.ewc.online_lambda, pairs, oewc_loss)
+        return RecalledPenalties(context, self.ewc_lambda, pairs, oewc_loss)
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
         fisher = min_max_normalise(FisherSum(context, agent, new_states).run())
         if memory:
-            fisher = oewc_fisher_update(memory.part("fisher"), fisher, context.settings.ewc.online_gamma)
+            fisher = oewc_fisher_update(memory.part("fisher"), fisher, self.gamma)
         return Remembered({f"fisher.{name}": value for name, value in fisher.items()})
 
-    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
-        return None if _alike(memory.part("fisher"), memory.agent) else "a running Fisher matrix"
+    def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
+        return None if _same_shapes(memory.part("fisher"), memory.agent) else "a running Fisher matrix"
 
-    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
-        return _network_bytes(settings, actions)
+    def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
+        return _network_bytes(settings, num_actions)

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from reaper.config.settings import Settings
 from reaper.context import Context
-from reaper.learning.knowledge import Knowledge
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
-from reaper.retention.base import Recall, Remembered, Retention
+from reaper.retention.base import Knowledge, Recall, Remembered, Retention
 
 
 @dataclass(frozen=True)
 class NoRetention(Retention):
-    """Keeps nothing but the agent."""
+    """Passes on nothing but the agent."""
 
     needs_states = False
 
@@ -27,5 +26,5 @@ class NoRetention(Retention):
     ) -> Remembered:
         return Remembered()
 
-    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
+    def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
         return 0

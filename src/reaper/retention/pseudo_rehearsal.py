@@ -1,76 +1,74 @@
-"""Pseudo-rehearsal: earlier tasks are dreamt up by a generator, which is all that is kept of them."""
+"""Pseudo-rehearsal: a generator is all that is kept of earlier tasks, and its states are rehearsed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from reaper.config.settings import Settings
-from reaper.context import Context, state_tensors
-from reaper.generators.gan.generator import Generator
-from reaper.generators.gan.training import train_generator
-from reaper.learning.knowledge import Knowledge
+from reaper.context import Context
+from reaper.generators import generator_for
 from reaper.memory.items import Items, StateSource
-from reaper.memory.long_term import LongTermMemory, tensor_bytes
+from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
-from reaper.retention.base import Recall, Remembered, Retention
+from reaper.retention.base import Knowledge, Recall, Remembered, Retention
 from reaper.retention.rehearsal import RecalledItems
+from reaper.tasks.observation import state_spec
+
+
+def generate_items(context: Context, memory: LongTermMemory) -> Items:
+    """The temporary array of pseudo-items from which a stage samples."""
+    settings = context.settings
+    generator = generator_for(settings).load(context, memory.part("generator"))
+    # "dreams" is the key of a random stream: renaming it would change every result.
+    return Items(generator.sample(settings.generator.pseudo_items, context.rng("dreams")))
+
+
+def _keep(generator: dict[str, torch.Tensor], curve: list[dict[str, float]]) -> Remembered:
+    return Remembered({f"generator.{name}": tensor for name, tensor in generator.items()}, curve)
 
 
 @dataclass(frozen=True)
 class PseudoRehearsal(Retention):
     """Keeps a generator of the states of all tasks so far."""
 
+    uses_generator = True
     trains_generator = True
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
-        return RecalledItems(context, dream(context, memory).with_targets(previous), knowledge, len(memory.tasks))
+        items = generate_items(context, memory).with_targets(previous)
+        return RecalledItems(context, items, knowledge, len(memory.tasks))
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        pseudo_items = dream(context, memory) if memory else None
-        generator, curve = train_generator(context, new_states, pseudo_items, len(memory.tasks) + 1 if memory else 1)
-        return self._keep(state_tensors(generator), curve)
+        pseudo_items = generate_items(context, memory) if memory else None
+        num_tasks = len(memory.tasks) + 1 if memory else 1
+        training = generator_for(context.settings).training(context, new_states, pseudo_items, num_tasks)
+        return _keep(training.run().state(), training.curve)
 
-    def lacks(self, context: Context, memory: LongTermMemory) -> str | None:
+    def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         if not memory.part("generator"):
             return "a generator"
-        context.generator(memory.part("generator"))  # refuses that of another network
+        generator_for(context.settings).load(context, memory.part("generator"))  # refuses that of another network
         return None
 
     def adopt(self, generator: dict[str, torch.Tensor]) -> Remembered:
-        return self._keep(generator, [])
+        return _keep(generator, [])
 
-    def _keep(self, generator: dict[str, torch.Tensor], curve: list[dict[str, float]]) -> Remembered:
-        return Remembered({f"generator.{name}": tensor for name, tensor in generator.items()}, curve)
-
-    def kept_bytes(self, settings: Settings, actions: int, tasks: int) -> int:
-        frames = settings.observation
-        generator = Generator(
-            frames.frame_size, frames.frame_stack, settings.generator.latent_size, settings.generator.width
-        )
-        return sum(tensor_bytes(t) for t in state_tensors(generator).values())
-
-
-def dream(context: Context, memory: LongTermMemory) -> Items:
-    """The temporary array of pseudo-items that a stage draws from."""
-    generator = context.generator(memory.part("generator"))
-    return Items(generator.dream(context.settings.generator.pseudo_items, context.rng("dreams")))
+    def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
+        return generator_for(settings).num_bytes(state_spec(settings.observation))
 
 
 @dataclass(frozen=True)
-class UntrainedDreams(PseudoRehearsal):
+class UntrainedGenerator(PseudoRehearsal):
     """A control: pseudo-rehearsal with a generator that was never trained. If this retained as well, the generator
-    would not be what does the work."""
+    would not be what makes the difference."""
 
     trains_generator = False
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        settings = context.settings
-        untrained = replace(context, settings=replace(settings, generator=replace(settings.generator, steps=0)))
-        generator, _ = train_generator(untrained, new_states, None, 1)
-        return self._keep(state_tensors(generator), [])
+        return _keep(generator_for(context.settings).untrained(context).state(), [])

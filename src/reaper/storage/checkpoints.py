@@ -220,5 +220,5 @@ def check_finite(value: float, what: str, where: str) -> None:
     if value != value or value in (float("inf"), float("-inf")):
         raise Diverged(
             f"the loss of {what} became {value} at {where}; the last good checkpoint is kept. Check the learning "
-            "rate (--optimiser.learning-rate, --generator.learning-rate) and at the rewards of the task"
+            "rate (--optimiser.learning-rate, --gan.learning-rate) and the rewards of the task"
         )

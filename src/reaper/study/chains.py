@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 
-from reaper.config import presets as scales
+from reaper.config.overrides import check, with_overrides
+from reaper.config.presets import VARIANTS
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import to_json
+from reaper.generators import generator_for
 from reaper.storage.records import RunRecord, StageEntry
 from reaper.study.conditions import Condition
 from reaper.study.continue_from import InitialMemory
-from reaper.study.stages import Stage, consolidation_stage, evaluation_stage, generator_stage, short_term_stage
+from reaper.study.kinds.base import Inputs, Stage
+from reaper.study.kinds.consolidate import CONSOLIDATE
+from reaper.study.kinds.evaluate import EVALUATE
+from reaper.study.kinds.generator import GENERATOR
+from reaper.study.kinds.short_term import SHORT_TERM
 from reaper.tasks.sequence import Sequence
 
 
@@ -28,12 +35,12 @@ class Chain:
     evaluations: list[Stage] = field(default_factory=list)  # after each task, on all tasks
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
-    command: str = ""  # what to type to get this run again
-    inherited: InitialMemory | None = None  # what the chain goes on from; lists begin with what that knows
+    command: str = ""  # the command line that reproduces this run
+    inherited: InitialMemory | None = None  # what the chain continues from; the lists begin with the tasks it knows
 
     @property
     def stages(self) -> list[Stage]:
-        """All stages, parents first; how an inherited memory came about is not among them."""
+        """All stages, parents first; those that made an inherited memory are not among them."""
         known = len(self.inherited.tasks) if self.inherited else 0
         last = max(0, known - 1)  # the inherited memory itself
         found = [*self.teachers[known:], *self.generators[known:], *self.memories[last:], *self.evaluations[last:]]
@@ -41,8 +48,14 @@ class Chain:
         return [*found, self.random] if self.random else found
 
     @property
+    def inputs(self) -> Inputs:
+        """What its stages have in common."""
+        return Inputs(self.settings, self.sequence.num_actions, self.seed)
+
+    @property
     def name(self) -> str:
-        return f"{self.condition.name}--{self.sequence.file_name}--seed-{self.seed}"  # also of its record's file
+        """Also the name of its record's file."""
+        return f"{self.condition.name}--{self.sequence.file_name}--seed-{self.seed}"
 
     def record(self) -> RunRecord:
         """What the store keeps of the run, for reports and for loading agents."""
@@ -59,7 +72,7 @@ class Chain:
             num_actions=self.sequence.num_actions,
             seed=self.seed,
             command=self.command,
-            settings=scales.as_dict(self.settings),
+            settings=to_json(self.settings),
             teachers=digests(self.teachers),
             generators=digests(self.generators),
             memories=digests(self.memories),
@@ -74,49 +87,47 @@ class Chain:
 def build_chain(
     condition: Condition, sequence: Sequence, seed: int, base: Settings, inherited: InitialMemory | None = None
 ) -> Chain:
-    """The stages of a condition, from its axes alone, and from the memory that it goes on from, if any."""
-    variant = scales.VARIANTS[condition.variant](base)
-    settings = scales.with_overrides(variant, condition.overrides)
-    scales.check(settings)
-    early = {k: v for k, v in condition.overrides.items() if k not in scales.FROM_THE_SECOND_TASK}
-    first = scales.with_overrides(variant, early)  # so that a sweep shares its first long-term memory
+    """The stages of a condition, from its axes alone, and from the memory it continues from, if any."""
+    settings = with_overrides(VARIANTS[condition.variant](base), condition.own_settings)
+    check(settings)
+    generator_for(settings)  # raises an error if there is no such generator
     sequence = sequence.reversed() if condition.reverse else sequence
     if inherited:
         inherited.check(condition, settings, sequence)
         sequence = inherited.before(sequence)
-    chain, names, actions = Chain(condition, sequence, seed, settings), sequence.names, sequence.num_actions
-    chain.inherited, chain.memories = inherited, inherited.memories() if inherited else []
-    objective, described = condition.teaches, condition.describe()
-    axes = {axis: described[axis] for axis in ("objective", "retention", "knowledge")}
-    owners = [
-        condition.base or condition.name,
-        *[condition.name] * (len(names) - 1),
-    ]  # a sweep's first stages are shared
-    chain.teachers = [short_term_stage(settings, name, actions, seed) for name in names]
+    chain = Chain(condition, sequence, seed, settings, inherited=inherited)
+    objective, inputs, names = condition.teaches, chain.inputs, sequence.names
+    chain.teachers = [SHORT_TERM.stage(inputs, name) for name in names]
     if objective.needs_generator:
         chain.generators = [
-            generator_stage(settings, name, actions, seed, teacher)
-            for name, teacher in zip(names, chain.teachers, strict=True)
+            GENERATOR.stage(inputs, name, teacher) for name, teacher in zip(names, chain.teachers, strict=True)
         ]
+    chain.memories = inherited.memories() if inherited else []
     for i in range(len(chain.memories), len(names) if objective.consolidates else 0):
         parents = {
             "memory": chain.memories[-1] if i else None,
             "teacher": chain.teachers[i] if objective.needs_teacher or i == 0 else None,
             "generator": chain.generators[i] if objective.needs_generator else None,
         }
-        title = f"{owners[i]}: consolidate {names[i]}"
-        own = settings if i else first
-        chain.memories.append(consolidation_stage(title, own, names[: i + 1], actions, seed, axes, parents))
+        chain.memories.append(CONSOLIDATE.stage(inputs, condition, names[: i + 1], parents))
+    _add_evaluations(chain)
+    return chain
+
+
+def _add_evaluations(chain: Chain) -> None:
+    """After each task on all tasks, each teacher on its own task, and random actions on all tasks."""
+    condition, inputs, names = chain.condition, chain.inputs, chain.sequence.names
+    # The points of a sweep share their first memory, and so its evaluation.
+    owners = [condition.base or condition.name, *[condition.name] * (len(names) - 1)]
     chain.evaluations = [
-        evaluation_stage(f"{owner}: evaluate after {name}", settings, names, actions, seed, memory)
+        EVALUATE.stage(inputs, f"{owner}: evaluate after {name}", names, memory)
         for owner, name, memory in zip(owners, names, chain.memories, strict=False)
     ]
     chain.singles = [
-        evaluation_stage(f"evaluate single {name}", settings, (name,), actions, seed, teacher)
+        EVALUATE.stage(inputs, f"evaluate single {name}", (name,), teacher)
         for name, teacher in zip(names, chain.teachers, strict=True)
     ]
-    chain.random = evaluation_stage("evaluate random play", settings, names, actions, seed, None)
-    return chain
+    chain.random = EVALUATE.stage(inputs, "evaluate random actions", names, None)
 
 
 def unique_stages(chains: Many[Chain]) -> list[Stage]:

@@ -1,4 +1,4 @@
-"""The table of conditions: each is a point on four axes, and nothing anywhere asks for a condition's name."""
+"""The table of conditions: each is a point on four axes, and nothing branches on a condition's name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reaper.config.methods import changed_fields
+from reaper.config.settings import Settings
 from reaper.learning.knowledge import Knowledge, Policy, QValues, StandardisedQValues
 from reaper.learning.objectives import Distillation, GeneratedDistillation, Objective, QLearningObjective, SingleTask
 from reaper.plugins import Registry
@@ -13,25 +15,25 @@ from reaper.retention import (
     EWC,
     RETENTIONS,
     CompressedRehearsal,
+    LimitedRehearsal,
     NoRetention,
     OnlineEWC,
     PseudoRehearsal,
     Rehearsal,
     Retention,
-    UntrainedDreams,
+    UntrainedGenerator,
 )
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    "distillation": Distillation,
-    "generated distillation": GeneratedDistillation,
-    "q-learning": QLearningObjective,
-    "single-task": SingleTask,
-}
-KNOWLEDGE: dict[str, type[Knowledge]] = {
-    "Q-values": QValues,
-    "standardised Q-values": StandardisedQValues,
-    "policy": Policy,
-}
+OBJECTIVES: Registry[type[Objective]] = Registry("objective", "reaper.objectives")
+OBJECTIVES["distillation"] = Distillation
+OBJECTIVES["generated distillation"] = GeneratedDistillation
+OBJECTIVES["q-learning"] = QLearningObjective
+OBJECTIVES["single-task"] = SingleTask
+
+KNOWLEDGE: Registry[type[Knowledge]] = Registry("kind of knowledge", "reaper.knowledge")
+KNOWLEDGE["Q-values"] = QValues
+KNOWLEDGE["standardised Q-values"] = StandardisedQValues
+KNOWLEDGE["policy"] = Policy
 
 
 @dataclass(frozen=True)
@@ -39,27 +41,42 @@ class Condition:
     """How a sequence of tasks is learnt."""
 
     name: str
-    objective: str
-    retention: Retention
-    knowledge: str = "Q-values"
-    variant: str = "main"  # of the scale: main, extended, short
+    objective: str  # how the new task is learnt: a name of OBJECTIVES
+    retention: Retention  # how earlier tasks are retained; hyper-parameters given here hold for this condition
+    knowledge: str = "Q-values"  # what of an agent is distilled: a name of KNOWLEDGE
+    variant: str = "main"  # of the preset: main, extended or short
     reverse: bool = False  # the tasks in the opposite order
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of this condition alone
     about: str = ""
-    base: str = ""  # of which condition this is one point of a sweep; such a point is in no table of conditions
+    base: str = ""  # the condition of which this is one point of a sweep; such a point is in no table of conditions
 
     @property
     def teaches(self) -> Objective:
         return OBJECTIVES[self.objective]()
 
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """The settings that this condition fixes, by dotted name; no preset and no user changes them."""
+        name = RETENTIONS.name_of(self.retention)
+        return {**{f"{name}.{key}": value for key, value in changed_fields(self.retention).items()}, **self.overrides}
+
+    def configured_retention(self, settings: Settings) -> Retention:
+        """The retention method with its hyper-parameters from the settings of a run."""
+        return RETENTIONS.configure(RETENTIONS.name_of(self.retention), settings)
+
+    def axes(self) -> dict[str, str]:
+        """The axes that a long-term memory depends on besides its settings, by registered name."""
+        retention = RETENTIONS.name_of(self.retention)
+        return {"objective": self.objective, "retention": retention, "knowledge": self.knowledge}
+
     def describe(self) -> dict[str, Any]:
-        """The axes as plain values, as `reaper conditions --json` prints them."""
+        """The condition as plain values, as `reaper conditions --json` prints them."""
         return {
             "name": self.name,
             "objective": self.objective,
             "retention": RETENTIONS.describe(self.retention),
             "knowledge": self.knowledge,
-            "preset_variant": self.variant,
+            "variant": self.variant,
             "reverse": self.reverse,
             "overrides": dict(self.overrides),
             "about": self.about,
@@ -87,12 +104,12 @@ def _row(name: str, objective: str, retention: Retention, about: str, **axes: An
 
 _row("no-reh", "distillation", NoRetention(), "no retention: the lower baseline")
 _row("reh", "distillation", Rehearsal(), "real items of earlier tasks: the upper baseline")
-_row("RePR", "distillation", PseudoRehearsal(), "items dreamt up by a generator")
-_row("ewc", "distillation", EWC(), "a weight penalty for each earlier task")
+_row("RePR", "distillation", PseudoRehearsal(), "states of earlier tasks from a generator")
+_row("ewc", "distillation", EWC(), "one weight penalty per earlier task")
 _row("online-ewc", "distillation", OnlineEWC(), "one running weight penalty")
 _row("PR", "q-learning", PseudoRehearsal(), "pseudo-rehearsal without a second memory")
-_row("DGDMN", "generated distillation", PseudoRehearsal(), "the new task, too, is taught from a generator")
-_row("reh-limit", "distillation", Rehearsal(limited=True), "as many raw items as fit in the generator's bytes")
+_row("DGDMN", "generated distillation", PseudoRehearsal(), "the new task, too, is distilled from generated states")
+_row("reh-limit", "distillation", LimitedRehearsal(), "as many raw items as fit in the generator's bytes")
 _row(
     "reh-limit-comp", "distillation", CompressedRehearsal(), "as many compressed items as fit in the generator's bytes"
 )
@@ -101,10 +118,10 @@ _row(
 MAIN = ("no-reh", "reh", "RePR", "ewc", "online-ewc", "PR", "DGDMN", "reh-limit", "reh-limit-comp")
 
 _EXTENDED = {"variant": "extended"}
-_row("reh-extend", "distillation", Rehearsal(), "six games", knowledge="standardised Q-values", **_EXTENDED)
-_row("RePR-extend", "distillation", PseudoRehearsal(), "six games", knowledge="standardised Q-values", **_EXTENDED)
-_row("reh-extend-policy", "distillation", Rehearsal(), "six games, policy only", knowledge="policy", **_EXTENDED)
-_row("RePR-extend-policy", "distillation", PseudoRehearsal(), "six games, policy only", knowledge="policy", **_EXTENDED)
+_row("reh-extend", "distillation", Rehearsal(), "six tasks", knowledge="standardised Q-values", **_EXTENDED)
+_row("RePR-extend", "distillation", PseudoRehearsal(), "six tasks", knowledge="standardised Q-values", **_EXTENDED)
+_row("reh-extend-policy", "distillation", Rehearsal(), "six tasks, policy only", knowledge="policy", **_EXTENDED)
+_row("RePR-extend-policy", "distillation", PseudoRehearsal(), "six tasks, policy only", knowledge="policy", **_EXTENDED)
 
 _SHORT = {"variant": "short", "knowledge": "policy"}
 _row("ewc-policy-short", "distillation", EWC(), "policy only, a quarter of the long-term training", **_SHORT)
@@ -116,5 +133,5 @@ _row(
 )
 
 _row("RePR-rev", "distillation", PseudoRehearsal(), "the tasks in reverse order", reverse=True)
-_row("single", "single-task", NoRetention(), "one DQN a task: the reference every score is divided by")
-_row("RePR-untrained", "distillation", UntrainedDreams(), "a control: the generator is never trained")
+_row("single", "single-task", NoRetention(), "one DQN per task: the reference for every score")
+_row("RePR-untrained", "distillation", UntrainedGenerator(), "a control: the generator is never trained")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reaper.agent import open_found
-from reaper.config.presets import as_dict, from_dict
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import from_json, to_json
 from reaper.context import Context
 from reaper.errors import UserError
 from reaper.memory.long_term import LongTermMemory
@@ -25,7 +25,7 @@ from reaper.storage.manifests import SPEC_FORMAT, Provenance
 from reaper.storage.records import ContinuedFrom
 from reaper.storage.store import Store
 from reaper.study.conditions import Condition
-from reaper.study.stages import Stage
+from reaper.study.kinds.base import Stage
 from reaper.tasks.sequence import Sequence, find_task
 from reaper.version import VERSION
 from reaper.zoo import locate
@@ -79,7 +79,7 @@ class InitialMemory:
         if not condition.teaches.consolidates or condition.reverse:
             why = "learns its tasks in reverse" if condition.reverse else "has no long-term memory"
             raise UserError(f"{condition.name} {why}, so it cannot go on from {source}")
-        theirs = from_dict({**as_dict(Settings()), **self.found.spec["settings"]})
+        theirs = from_json(self.found.spec["settings"])
         if theirs.observation != settings.observation:
             seen = [
                 f"{frames.frame_stack} frames of {frames.frame_size} pixels"
@@ -99,7 +99,7 @@ class InitialMemory:
             if task.num_actions > actions:
                 raise UserError(f"{task.name} has {task.num_actions} actions, and {source} was made for {actions}")
         context = Context(settings, actions, 0, (INITIAL_MEMORY,))
-        if lacking := condition.retention.lacks(context, self.found.memory):
+        if lacking := condition.configured_retention(settings).missing_from(context, self.found.memory):
             raise UserError(f"{condition.name} cannot go on from {source}: that holds no {lacking.removeprefix('a ')}")
 
     def write(self, store: Store) -> None:
@@ -127,5 +127,5 @@ def open_initial_memory(source: str | Path, condition: str | None = None, seed: 
             raise UserError(f"{source} names a task {name[:60]!r} that would run code of its own; it is not opened")
     if len(set(memory.tasks)) < len(memory.tasks):
         raise UserError(f"{source} names a task twice")
-    found = replace(found, spec={**found.spec, "settings": {**as_dict(Settings()), **found.spec["settings"]}})
+    found = replace(found, spec={**found.spec, "settings": to_json(from_json(found.spec["settings"]))})
     return InitialMemory(str(source), found, contents_of(memory))

@@ -16,9 +16,13 @@ from reaper.paper.results import EWC_LAMBDAS, IMPORTANCE, MAIN_ALPHAS, ONLINE_EW
 from reaper.storage.records import AnalysisStageEntry, ExperimentRecord
 from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
+from reaper.study.kinds.base import Stage
+from reaper.study.kinds.evaluate import EVALUATE
+from reaper.study.kinds.fisher import FISHER, OVERLAP
+from reaper.study.kinds.generator import GENERATOR
+from reaper.study.kinds.student import STUDENT
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
 from reaper.study.plan import Plan, StudyConfig, resolve
-from reaper.study.stages import Stage, evaluation_stage, fisher_stage, generator_stage, overlap_stage, student_stage
 from reaper.tasks.sequence import Sequence
 
 
@@ -66,9 +70,9 @@ def _alphas(condition: str, alphas: tuple[float, ...]) -> tuple[Condition, ...]:
 
 def _grids() -> tuple[Condition, ...]:
     """The two grids of the EWC appendix."""
-    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.ewc_lambda": s}) for s in EWC_LAMBDAS]
+    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.ewc-lambda": s}) for s in EWC_LAMBDAS]
     online = [
-        CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"ewc.online-lambda": s, "ewc.online-gamma": d})
+        CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"online-ewc.ewc-lambda": s, "online-ewc.gamma": d})
         for s in ONLINE_EWC_LAMBDAS
         for d in ONLINE_EWC_GAMMAS
     ]
@@ -79,47 +83,40 @@ def _grids() -> tuple[Condition, ...]:
 
 
 def students(chains: list[Chain]) -> list[AnalysisStage]:
-    """A student of each task and one of all of them, each from real and from dreamt items."""
+    """A student of each task and one of all of them, each from real and from generated items."""
     (chain,) = chains
-    settings, names, actions, seed = chain.settings, chain.sequence.names, chain.sequence.num_actions, chain.seed
-    generators = [generator_stage(settings, n, actions, seed, t) for n, t in zip(names, chain.teachers, strict=True)]
+    inputs, names = chain.inputs, chain.sequence.names
+    generators = [GENERATOR.stage(inputs, n, t) for n, t in zip(names, chain.teachers, strict=True)]
     found = [
         AnalysisStage(stage, "generator", {"tasks": [name]}) for name, stage in zip(names, generators, strict=True)
     ]
-    lessons: list[tuple[tuple[str, ...], Stage, list[Stage], Stage]] = [
+    cases: list[tuple[tuple[str, ...], Stage, list[Stage], Stage]] = [
         ((name,), teacher, [teacher], generator)
         for name, teacher, generator in zip(names, chain.teachers, generators, strict=True)
     ]
     if len(names) > 1:
-        lessons.append((names, chain.memories[-1], chain.teachers, chain.memories[-1]))
-    for tasks, teacher, actors, dreamer in lessons:
-        for items, sources in (("real", actors), ("dreamt", [dreamer])):
-            student = student_stage(settings, tasks, actions, seed, items, teacher, sources)
-            title = f"evaluate {student.title.removesuffix(f' (seed {seed})')}"
-            test = evaluation_stage(title, settings, tasks, actions, seed, student)
+        cases.append((names, chain.memories[-1], chain.teachers, chain.memories[-1]))
+    for tasks, teacher, actors, generator in cases:
+        for items, sources in (("real", actors), ("generated", [generator])):
+            student = STUDENT.stage(inputs, tasks, items, teacher=teacher, sources=sources)
+            title = f"evaluate {student.title.removesuffix(f' (seed {chain.seed})')}"
+            evaluation = EVALUATE.stage(inputs, title, tasks, student)
             about = {"items": items, "tasks": list(tasks)}
-            found += [AnalysisStage(student, "student", about), AnalysisStage(test, "evaluation", about)]
+            found += [AnalysisStage(student, "student", about), AnalysisStage(evaluation, "evaluation", about)]
     return found
 
 
 def overlaps(chains: list[Chain]) -> list[AnalysisStage]:
-    """What matters to each last agent on each task, and how far that is the same."""
+    """The Fisher matrix of each last agent on each task, and how far the weights that matter are the same."""
     found = []
     for chain in chains:
-        name, agent, tasks, actions = (
-            chain.condition.name,
-            chain.memories[-1],
-            chain.sequence.names,
-            chain.sequence.num_actions,
-        )
+        name, inputs, tasks = chain.condition.name, chain.inputs, chain.sequence.names
         fishers = [
-            fisher_stage(
-                f"{name}: weights that matter to {task}", chain.settings, task, actions, chain.seed, agent, actor
-            )
-            for task, actor in zip(tasks, chain.teachers, strict=True)
+            FISHER.stage(inputs, name, task, agent=chain.memories[-1], teacher=teacher)
+            for task, teacher in zip(tasks, chain.teachers, strict=True)
         ]
         found += [AnalysisStage(stage, "fisher", {"condition": name}) for stage in fishers]
-        overlap = overlap_stage(f"{name}: overlap of tasks", tasks, chain.seed, fishers)
+        overlap = OVERLAP.stage(inputs, name, tasks, fishers)
         found.append(AnalysisStage(overlap, "overlap", {"condition": name}))
     return found
 
@@ -147,7 +144,7 @@ _TABLE = (
     ),
     Experiment(
         "item-quality",
-        "students taught from scratch on real or on dreamt items",
+        "students trained from scratch on real or on generated items",
         "Table scratch, Fig. real-fake-ims",
         "students",
         _rows("RePR"),

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reaper import version
-from reaper.config import presets
+from reaper.config.overrides import at_fraction, check, with_overrides
+from reaper.config.presets import PRESETS
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import to_json
 from reaper.errors import UserError, unknown
 from reaper.storage.records import ExperimentRecord, StoreHeader
 from reaper.study.chains import Chain, build_chain, unique_stages
 from reaper.study.conditions import CONDITIONS, Condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
+from reaper.study.kinds.base import Stage
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
-from reaper.study.stages import Stage
 from reaper.tasks.sequence import Sequence, find_sequence
 
 
@@ -37,7 +39,7 @@ class StudyConfig:
     @property
     def header(self) -> StoreHeader:
         """What all stages in an output folder have in common; a folder with another header is refused."""
-        settings = presets.as_dict(self.settings)
+        settings = to_json(self.settings)
         return StoreHeader(version.VERSION, self.preset, self.options.fraction, settings)
 
     def command(self, *words: str) -> str:
@@ -110,10 +112,10 @@ def resolve_settings(
     sequence: Sequence, *, preset: str | None = None, fraction: float = 1.0, overrides: Mapping[str, Any] | None = None
 ) -> tuple[str, Settings]:
     """The preset's name, and its settings with the fraction applied and then the overrides."""
-    name = preset or sequence.scale
-    if name not in presets.PRESETS:
-        raise unknown("preset", name, presets.PRESETS)
-    settings = presets.with_overrides(presets.at_fraction(presets.PRESETS[name], fraction), overrides or {})
-    presets.check(settings)
+    name = preset or sequence.preset
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    settings = with_overrides(at_fraction(PRESETS[name], fraction), overrides or {})
+    check(settings)
     sequence.observation(settings.observation)  # refuses tasks that cannot be observed with these settings
     return name, settings

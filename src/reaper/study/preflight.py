@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reaper.errors import UserError
+from reaper.generators import generator_for
 from reaper.networks.families import q_network_bytes
-from reaper.retention.pseudo_rehearsal import PseudoRehearsal
 from reaper.retention.rehearsal import item_bytes
 from reaper.tasks.observation import state_spec
 
@@ -26,7 +26,8 @@ def agent_bytes(chain: Chain) -> int:
 
 def memory_bytes(chain: Chain, tasks: int) -> int:
     """The size of the long-term memory after that many tasks: the paper's memory column."""
-    return agent_bytes(chain) + chain.condition.retention.kept_bytes(chain.settings, chain.sequence.num_actions, tasks)
+    retention = chain.condition.configured_retention(chain.settings)
+    return agent_bytes(chain) + retention.num_bytes(chain.settings, chain.sequence.num_actions, tasks)
 
 
 def working_bytes(chain: Chain) -> int:
@@ -45,9 +46,9 @@ def _replay_bytes(chain: Chain) -> int:
 
 def checkpoint_bytes(chain: Chain) -> int:
     """The approximate size of one checkpoint: the replay buffer, and weights and optimiser states of the agent and of a
-    GAN. Rehearsed items are not in it; they are generated again."""
+    generator. Rehearsed items are not in it; they are generated again."""
     settings = chain.settings
-    networks = agent_bytes(chain) + PseudoRehearsal().kept_bytes(settings, chain.sequence.num_actions, 1)
+    networks = agent_bytes(chain) + generator_for(settings).num_bytes(state_spec(settings.observation))
     return _replay_bytes(chain) + 4 * networks
 
 

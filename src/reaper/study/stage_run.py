@@ -1,4 +1,4 @@
-"""A stage being run: what it is given, and what it hands to the store."""
+"""A stage being run: what it is given, and what it returns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from reaper.compute.compilation import worth_compiling
-from reaper.config.presets import as_dict, from_dict
 from reaper.config.settings import Settings
+from reaper.config.sparse_json import from_json
 from reaper.context import Context
 from reaper.learning.evaluation.evaluator import worth_a_process
 from reaper.learning.short_term import Teacher
@@ -21,7 +21,7 @@ from reaper.storage.store import Artefact, Store
 
 @dataclass
 class Result:
-    """What a stage hands to the store."""
+    """What a stage writes to the store."""
 
     tensors: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     documents: dict[str, Any] = field(default_factory=dict)
@@ -38,8 +38,8 @@ class StageResources:
 
 
 @dataclass(frozen=True)
-class Work:
-    """Where a stage's parents lie, what it runs on, whom it tells and who saves its state."""
+class StageRun:
+    """A stage's spec, the store that holds its parents, its resources, and where it reports and saves its progress."""
 
     spec: Mapping[str, Any]
     store: Store
@@ -48,16 +48,16 @@ class Work:
     checkpointer: Checkpointer
 
     def context(self, *names: str) -> Context:
+        """What learning is given; the stage's kind and `names` set its random streams apart from those of others."""
         settings = settings_of(self.spec)
-        names = (self.spec["kind"], *names)
         return Context(
-            settings,
-            self.spec["num_actions"],
-            self.spec["seed"],
-            names,
-            self.device,
-            self.progress,
-            self.checkpointer,
+            settings=settings,
+            num_actions=self.spec["num_actions"],
+            seed=self.spec["seed"],
+            names=(self.spec["kind"], *names),
+            device=self.device,
+            progress=self.progress,
+            checkpointer=self.checkpointer,
             compiles=worth_compiling(settings, self.device),
             concurrent_eval=self.resources.concurrent_eval and worth_a_process(settings, self.device),
             emulator_threads=self.resources.emulator_threads,
@@ -68,12 +68,19 @@ class Work:
         return self.resources.device
 
     def parents(self) -> dict[str, Artefact]:
+        """Role -> the finished parent."""
         return {role: self.store.stage(digest) for role, digest in self.spec["parents"].items()}
 
 
+def numbered(parents: Mapping[str, Artefact], role: str) -> list[Artefact]:
+    """The parents `role 1`, `role 2`, ... in this order; that of the keys in a file may be another."""
+    count = sum(name.startswith(f"{role} ") for name in parents)
+    return [parents[f"{role} {i + 1}"] for i in range(count)]
+
+
 def settings_of(spec: Mapping[str, Any]) -> Settings:
-    """The settings a stage depends on; the rest are the paper's, and make no difference to it."""
-    return from_dict({**as_dict(Settings()), **spec["settings"]})
+    """The settings a stage depends on; all others have their defaults, and make no difference to it."""
+    return from_json(spec["settings"])
 
 
 def read_teacher(artefact: Artefact) -> Teacher:

@@ -79,7 +79,7 @@ class Sequence:
         return max(self.min_actions, *(task.num_actions for task in self.tasks))
 
     @property
-    def scale(self) -> str:
+    def preset(self) -> str:
         """The preset whose numbers fit these tasks."""
         return "arcade" if all(task.observation for task in self.tasks) else "paper"
 

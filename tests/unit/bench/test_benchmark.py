@@ -21,8 +21,10 @@ from reaper.bench.prediction import (
     lost_beside_and_after,
 )
 from reaper.cli.main import main
-from reaper.config.presets import ARCADE, with_overrides
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import ARCADE
 from reaper.context import Context
+from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import MOST_HELD
 from reaper.tasks.arcade import Catch
@@ -112,7 +114,7 @@ def test_tests_that_are_put_off_cost_what_does_not_fit_into_the_quiet_time():
     shares = Figure(BESIDE, "catch", "frames", (7.5,), (0.75,), "training alone")
     rates = [Figure(what, "", unit, (10.0,)) for what, unit in (("long-term training", "frames"), ("GAN", "steps"))]
     predicting = made_of(shares, *rates, **{TEST_BESIDE: 4.0, TEST_BESIDE_GAN: 2.0})
-    quiet = predicting.settings.generator.steps / 10.0
+    quiet = generator_for(predicting.settings).steps / 10.0
     for known in (["catch"], ["catch"] * (MOST_HELD // 2)):
         lost = predicting.tests("long-term training", 240, known, "catch")
         assert lost == pytest.approx(max(0.0, 2 * len(known) * 2.0 - quiet))  # both seams are put off
@@ -144,7 +146,7 @@ def test_medians():
 
 
 def test_the_command_writes_a_table_and_json(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("reaper.study.plan.scales.PRESETS", {"arcade": with_overrides(ARCADE, TINY)})
+    monkeypatch.setattr("reaper.study.plan.PRESETS", {"arcade": with_overrides(ARCADE, TINY)})
     words = ["bench", "--tasks", "catch,dodge", "--seconds", "0.02", "--repeats", "1", "--device", "cpu"]
     assert main([*words, "--json", str(tmp_path / "b.json")]) == 0
     written = json.loads((tmp_path / "b.json").read_text())

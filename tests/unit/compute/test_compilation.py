@@ -22,10 +22,11 @@ from reaper.compute.compilation import (
 )
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Update
-from reaper.config.presets import ARCADE, PAPER, at_fraction, with_overrides
+from reaper.config.overrides import at_fraction, with_overrides
+from reaper.config.presets import ARCADE, PAPER
 from reaper.context import Context, state_tensors
+from reaper.generators import generator_for
 from reaper.generators.gan import training as adversarial
-from reaper.generators.gan.training import AdversarialTraining
 from reaper.learning import short_term
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
@@ -55,9 +56,9 @@ CONSOLIDATION = {
     "long-term.agent-steps": 96,
     "long-term.best-window": 96,
     "generator.pseudo-items": 40,
-    "generator.steps": 2,
-    "generator.batch-size": 2,
-    "ewc.fisher-batches": 1,
+    "gan.steps": 2,
+    "gan.batch-size": 2,
+    "fisher.batches": 1,
     "evaluation.interval": 1000,
     "optimiser.learning-rate": 0.05,
 }
@@ -213,12 +214,12 @@ def test_every_kind_of_consolidation_compiles(name, rounds, monkeypatch):
         teacher = Teacher(context.q_network().state_dict(), 0.0, 1.0)
         other = replace(context, names=("another",))
         start = state_tensors(other.q_network())
-        generator = state_tensors(context.adversaries()[0])
+        generator = generator_for(settings).untrained(context).state()
         consolidation = Consolidation(
             context,
             (find_task("ALE/Boxing-v5"), find_task("ALE/Pong-v5")),
             condition.teaches,
-            condition.retention,
+            condition.configured_retention(settings),
             KNOWLEDGE[condition.knowledge](),
             teacher,
             generator,
@@ -244,9 +245,11 @@ def retained(retention, agent, generator):
 def test_compiled_adversarial_updates_are_the_eager_ones():
     """Both losses, with derivatives of derivatives and running statistics; Adam's mean is the gradient, its decay being
     zero."""
-    context = Context(with_overrides(ARCADE, {"generator.batch-size": 8}), 6, 0, ("gan",))
+    context = Context(with_overrides(ARCADE, {"gan.batch-size": 8}), 6, 0, ("gan",))
     states = torch.randint(0, 256, (40, 2, 16, 16), dtype=torch.uint8)
-    eager, quick = (AdversarialTraining(context, Items(states), Items(states.flip(0)), 2) for _ in range(2))
+    eager, quick = (
+        generator_for(context.settings).training(context, Items(states), Items(states.flip(0)), 2) for _ in range(2)
+    )
     for training in (eager, quick):
         training.pair.generator.train()
     pair = quick.pair
@@ -256,7 +259,7 @@ def test_compiled_adversarial_updates_are_the_eager_ones():
         quick.parts.restore(clone_state(eager.parts.state()))
         eager.both()
         quick.both()
-        torch.testing.assert_close(quick.losses, eager.losses, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(quick.last_losses, eager.last_losses, rtol=1e-4, atol=1e-5)
         for one, other in ((quick.update_d, eager.update_d), (quick.update_g, eager.update_g)):
             assert (one.optimiser.mean - other.optimiser.mean).norm() < 1e-3 * other.optimiser.mean.norm()
         for one, other in zip(pair.generator.buffers(), eager.pair.generator.buffers(), strict=True):

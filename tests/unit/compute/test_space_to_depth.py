@@ -20,7 +20,7 @@ from reaper.compute.space_to_depth import (
 from reaper.config.presets import PAPER
 from reaper.equations import score_gradients
 from reaper.generators.gan.discriminator import Discriminator
-from reaper.generators.gan.generator import Generator, initialise_adversarial
+from reaper.generators.gan.generator import GeneratorNetwork, initialise_adversarial
 from reaper.networks.convolutional import ConvQNetwork
 from reaper.tasks.observation import state_spec
 
@@ -89,7 +89,7 @@ def test_slopes_of_a_convolution(kernel, stride, padding, side, channels):
 @pytest.mark.parametrize("training", [True, False])
 def test_the_generator_on_folded_frames(training):
     """Also its running statistics, and with biases and normalisation that are not as drawn."""
-    plain = Generator(84, 4, 10).double()
+    plain = GeneratorNetwork(84, 4, 10).double()
     initialise_adversarial(plain, torch.Generator().manual_seed(0))
     with torch.no_grad():
         for parameter in plain.parameters():

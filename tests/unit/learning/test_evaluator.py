@@ -16,9 +16,11 @@ import torch
 from conftest import TINY, run_tiny
 from curves import read_curves
 
-from reaper.config.presets import ARCADE, PAPER, with_overrides
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import ARCADE, PAPER
 from reaper.context import Context, state_tensors
 from reaper.errors import ReaperError, Stopped, UserError
+from reaper.generators import generator_for
 from reaper.learning.evaluation import evaluator as examining
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.evaluation.evaluator import (
@@ -297,9 +299,10 @@ def test_only_a_consolidation_that_trains_a_generator_puts_its_tests_off(name, m
     monkeypatch.setattr(ConcurrentEvaluator, "finish", lambda self: told.append("finish") or [])
     monkeypatch.setattr(ConcurrentEvaluator, "examine", lambda self, tasks, frames: told.append("examine"))
     condition, agent = CONDITIONS[name], state_tensors(context().q_network())
-    generator = {f"generator.{part}": t for part, t in state_tensors(context().adversaries()[0]).items()}
+    generator = {f"generator.{part}": t for part, t in generator_for(SETTINGS).untrained(context()).state().items()}
     knowledge, teacher = KNOWLEDGE[condition.knowledge](), Teacher(agent, 0.0, 1.0)
-    consolidation = Consolidation(context(), (DODGE, CATCH), condition.teaches, condition.retention, knowledge, teacher)
+    retention = condition.configured_retention(SETTINGS)
+    consolidation = Consolidation(context(), (DODGE, CATCH), condition.teaches, retention, knowledge, teacher)
     consolidation.run(LongTermMemory(agent, ("dodge",), generator))
     expected = ["hold"] if name == "RePR" else []
     assert told == [*expected, "examine", "examine", "release", "finish"]

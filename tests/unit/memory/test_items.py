@@ -3,7 +3,8 @@
 import torch
 from conftest import TINY
 
-from reaper.config.presets import ARCADE, with_overrides
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import ARCADE
 from reaper.context import Context
 from reaper.memory.items import RESERVED_BYTES, Items, compress, decompress, fits_on_gpu
 from reaper.memory.long_term import LongTermMemory
@@ -40,16 +41,16 @@ def remember_three_tasks(method, settings, make):
 
 
 def test_raw_store_shares_its_fixed_size_equally():
-    settings = with_overrides(ARCADE, {**TINY, "rehearsal.capacity": 61})
-    memory = remember_three_tasks(Rehearsal(), settings, flat_states)
+    settings = with_overrides(ARCADE, TINY)
+    memory = remember_three_tasks(Rehearsal(61), settings, flat_states)
     assert [len(memory.retained[f"items.{task}"]) for task in range(3)] == [20, 20, 20]
     assert [int(memory.retained[f"items.{task}"][0, 1, 5, 5]) for task in range(3)] == [10, 20, 30]
-    assert memory.bytes <= Rehearsal().kept_bytes(settings, 6, 3) == 61 * 512
+    assert memory.bytes <= Rehearsal(61).num_bytes(settings, 6, 3) == 61 * 512
 
 
 def test_compressed_store_fits_many_more_items_in_the_same_bytes():
-    settings = with_overrides(ARCADE, {**TINY, "rehearsal.capacity": 10_000, "rehearsal.limited-capacity": 12})
-    method = CompressedRehearsal()
+    settings = with_overrides(ARCADE, TINY)
+    method = CompressedRehearsal(capacity=12, max_items=10_000)
     memory = remember_three_tasks(method, settings, flat_states)
     stored = method.stored(Context(settings, 6, 0, ("test",)), memory)
     assert memory.bytes <= 12 * 512

@@ -6,7 +6,7 @@ from torch import nn
 
 from reaper.compute.patches import PatchConvolution, PatchDeconvolution
 from reaper.config.presets import ARCADE, PAPER
-from reaper.generators.gan.generator import Generator, initialise_adversarial
+from reaper.generators.gan.generator import GeneratorNetwork, initialise_adversarial
 from reaper.networks.convolutional import ConvQNetwork
 from reaper.tasks.observation import state_spec
 
@@ -46,9 +46,9 @@ def test_initialisation_is_the_papers():
 
 
 def test_dreams_are_states_that_do_not_depend_on_their_neighbours():
-    generator = Generator(16, 2, 8)
+    generator = GeneratorNetwork(16, 2, 8)
     initialise_adversarial(generator, torch.Generator().manual_seed(0))
-    many = generator.dream(6, torch.Generator().manual_seed(1))
-    few = generator.dream(3, torch.Generator().manual_seed(1))
+    many = generator.sample(6, torch.Generator().manual_seed(1))
+    few = generator.sample(3, torch.Generator().manual_seed(1))
     assert (many.shape, many.dtype) == ((6, 2, 16, 16), torch.uint8)
     assert torch.equal(many[:3], few)

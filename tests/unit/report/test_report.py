@@ -14,7 +14,7 @@ import pytest
 from handmade import FORGETS, KEEPS, SETTINGS, atari_sequence, make_store, row_of, write_chain
 from rich.console import Console
 
-from reaper.config import presets as scales
+from reaper.config.sparse_json import to_json
 from reaper.report import rendering, theme
 from reaper.report.curves import curve, over_seeds, spread_out
 from reaper.report.findings import caveats, final_level, headline, percent
@@ -185,7 +185,7 @@ def test_a_half_finished_run_says_so_and_shows_what_there_is(tmp_path: Path):
 
 
 def test_a_run_that_has_just_begun(tmp_path: Path):
-    header = StoreHeader("1", "arcade", 1.0, scales.as_dict(SETTINGS))
+    header = StoreHeader("1", "arcade", 1.0, to_json(SETTINGS))
     store = Store.open_for(tmp_path / "run", header)
     assert "There are no runs in this folder yet." in page_of(store, tmp_path)
     chain = build_chain(CONDITIONS["RePR"], find_sequence("catch,dodge"), 0, SETTINGS)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from conftest import TINY
 
-from reaper.config.presets import ARCADE, with_overrides
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
 from reaper.memory.items import Items
@@ -12,7 +13,7 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.retention import EWC, NoRetention, OnlineEWC
 from reaper.retention.rehearsal import RecalledItems
 
-SETTINGS = with_overrides(ARCADE, {**TINY, "ewc.ewc_lambda": 4.0, "ewc.online-lambda": 10.0, "long-term.alpha": 0.25})
+SETTINGS = with_overrides(ARCADE, {**TINY, "long-term.alpha": 0.25})
 CONTEXT = Context(SETTINGS, 6, 0, ("test",))
 LOSSES = torch.tensor([1.0, 3.0])
 
@@ -44,7 +45,7 @@ def test_ewc_has_a_penalty_for_every_earlier_task():
     retained |= {f"fisher.1.{name}": value for name, value in constant(3.0).items()}
     retained |= {f"anchor.0.{name}": value for name, value in state_tensors(network(-0.5)).items()}
     memory = LongTermMemory(state_tensors(network()), ("a", "b"), retained)
-    recall = EWC().recall(CONTEXT, memory, QValues(), network())
+    recall = EWC(ewc_lambda=4.0).recall(CONTEXT, memory, QValues(), network())
     # The second anchor is the agent itself: nothing. The first is 0.5 away everywhere: 2 * 0.25 a parameter.
     at_agent = recall.combine(LOSSES, list(network().parameters())).item()
     assert at_agent == pytest.approx(2.0 + 4.0 / 2 * 2.0 * 0.25 * PARAMETERS, rel=1e-4)
@@ -56,7 +57,7 @@ def test_ewc_has_a_penalty_for_every_earlier_task():
 def test_online_ewc_has_one_penalty_anchored_at_the_agent():
     retained = {f"fisher.{name}": value for name, value in constant(0.5).items()}
     memory = LongTermMemory(state_tensors(network()), ("a", "b", "c"), retained)
-    recall = OnlineEWC().recall(CONTEXT, memory, QValues(), network())
+    recall = OnlineEWC(ewc_lambda=10.0).recall(CONTEXT, memory, QValues(), network())
     assert recall.combine(LOSSES, list(network().parameters())).item() == pytest.approx(2.0)
     moved = recall.combine(LOSSES, list(network(0.1).parameters())).item()
     assert moved == pytest.approx(2.0 + 10.0 / 2 * 0.5 * 0.01 * PARAMETERS, rel=1e-4)

@@ -129,7 +129,7 @@ def test_metrics_begin_where_the_scores_do():
         ("RePR-extend", "shooter", {}, "network of width 1"),
         ("RePR", "catch,shooter", {}, "catch is a task that .* knows already"),
         ("RePR", "ALE/Pong-v5", {}, "sees 2 frames of 16 pixels"),
-        ("RePR", "shooter", {"generator.latent_size": 32}, "of another network"),
+        ("RePR", "shooter", {"gan.latent_size": 32}, "of another network"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_refused(pack, condition, tasks, options, said):

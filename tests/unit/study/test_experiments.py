@@ -127,15 +127,15 @@ def test_overlaps_are_those_of_the_stored_fishers(finished):
         assert 0 < found["overlap"] < 1
 
 
-def test_students_of_real_and_dreamt_items_start_alike_and_end_apart(finished):
+def test_students_of_real_and_generated_items_start_alike_and_end_apart(finished):
     store, _ = finished
     (record,) = [record for record in store.experiments() if record.experiment == "item-quality"]
     made = {(row.about["items"], *row.about["tasks"]): row for row in record.stages if row.role == "student"}
     assert len(made) == 6
     agents = {key: store.stage(row.digest).tensors("agent")["values.weight"] for key, row in made.items()}
-    assert not (agents["real", "catch"] == agents["dreamt", "catch"]).all()
+    assert not (agents["real", "catch"] == agents["generated", "catch"]).all()
     assert len(made["real", "catch", "dodge"].parents) == 3  # who answers, and who plays each task
-    assert len(made["dreamt", "catch", "dodge"].parents) == 2
+    assert len(made["generated", "catch", "dodge"].parents) == 2
 
 
 def grid_of(store, name, title):
@@ -294,24 +294,24 @@ def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
     bare = listed(capfd, "--out", str(finished[0].folder / "nowhere"), "--tasks", "catch,dodge", *settings)
     # two teachers of 240 frames; RePR and RePR-rev each gather 240, then distil 160; four Fishers gather 240 each
     assert bare["overlap"]["agent_steps"] == 2 * 240 + 2 * (240 + 160) + 4 * 240
-    assert bare["overlap"]["gan_steps"] == 2 * 2 * 8
+    assert bare["overlap"]["generator_steps"] == 2 * 2 * 8
 
 
 def test_work_of_a_stage_is_read_from_its_spec():
     study = planned("item-quality")
     loads = {stage.title: load_of(stage) for stage in study.stages}
-    games = SHRUNK["evaluation.episodes"]
-    assert loads["learn catch (seed 0)"] == Load(learnt_frames=240, games=2 * games)  # tests at 200 and at 240
-    assert loads["dream of catch (seed 0)"] == Load(gathered_frames=240, gan_steps=8)
-    assert loads["student of catch and dodge from real items (seed 0)"] == Load(160, 480, games=2 * games)
-    assert loads["student of catch from dreamt items (seed 0)"] == Load(160, games=games)
+    episodes = SHRUNK["evaluation.episodes"]
+    assert loads["learn catch (seed 0)"] == Load(training_steps=240, episodes=2 * episodes)  # tests at 200 and at 240
+    assert loads["train generator on catch (seed 0)"] == Load(collected_steps=240, generator_steps=8)
+    assert loads["student of catch and dodge from real items (seed 0)"] == Load(160, 480, episodes=2 * episodes)
+    assert loads["student of catch from generated items (seed 0)"] == Load(160, episodes=episodes)
 
 
 def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
     study = planned("item-quality")
     forecast, (_, resources) = Forecast(None), resolve_engine(study, study.config.options)
-    monkeypatch.setattr(forecast, "_probed", lambda stage, load, means: 3600.0 if load.learnt_frames else 0.0)
-    learning = sum(load_of(stage).learnt_frames > 0 for stage in study.stages)
+    monkeypatch.setattr(forecast, "_probed", lambda stage, load, means: 3600.0 if load.training_steps else 0.0)
+    learning = sum(load_of(stage).training_steps > 0 for stage in study.stages)
     assert learning == 2 + 1 + 6  # teachers, one memory, students
     assert forecast.cost(study.stages, replace(resources, workers=1)).hours == pytest.approx(9)
     assert forecast.cost(study.stages, replace(resources, workers=2)).hours == pytest.approx(4.5)

@@ -77,7 +77,7 @@ def test_a_gymnasium_task_keeps_the_contract():
 
 def test_a_users_environment_is_learnt_like_any_other(tmp_path):
     overrides = {"observation.frame-size": 24, "observation.frame-stack": 3}
-    store = run_tiny(tmp_path / "out", ["RePR"], tasks="test/Lights-v0", scale="arcade", overrides=overrides)
+    store = run_tiny(tmp_path / "out", ["RePR"], tasks="test/Lights-v0", preset="arcade", overrides=overrides)
     (result,) = read_results(store)
     assert result.finished
 

@@ -43,13 +43,13 @@ class Discriminator(nn.Module):
             layers += [nn.Linear(features, hidden), nn.LeakyReLU(0.2)]
         self.layers = nn.Sequential(*layers, nn.Linear(hidden or features, 1))
 
-        self.folds = frame_size >= SMALL_FRAME
+        self.space_to_depth = frame_size >= SMALL_FRAME
 
     def forward(
         self, states: torch.Tensor, compute_dtype: torch.dtype | None = None, slopes: bool = False
     ) -> torch.Tensor:
         """With `slopes`, not the scores but their derivatives with respect to the states, each by its own score."""
-        if self.folds and (states.is_cuda or compute_dtype is not None):
+        if self.space_to_depth and (states.is_cuda or compute_dtype is not None):
             return self.folded_slopes(states, compute_dtype) if slopes else self.folded(states, compute_dtype)
         if slopes:
             return score_gradients(self.layers, states)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from torch.nn import functional
 from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchDeconvolution
 from reaper.compute.space_to_depth import deconvolution_between_folded, folded_deconvolution, laid_out, unfold
+from reaper.context import state_tensors
 from reaper.equations import unscale
 from reaper.errors import UserError
+from reaper.generators.base import FittedGenerator
 from reaper.memory.items import empty_states
 from reaper.networks.convolutional import Convolution
 
@@ -55,7 +58,7 @@ def _normalised(maps: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> torch.Tens
     return normalised.view(last.shape).permute(0, 3, 1, 2)
 
 
-class Generator(nn.Module):
+class GeneratorNetwork(nn.Module):
     """Latent variables (N, latents) in [-1, 1] -> states (N, history, size, size) in [-1, 1]."""
 
     def __init__(self, frame_size: int, history: int, latents: int, width: int = 1) -> None:
@@ -73,10 +76,10 @@ class Generator(nn.Module):
             layers += [nn.Tanh()] if last else [_normalise(out), nn.ReLU()]
             channels = out
         self.layers = nn.Sequential(*layers)
-        self.folds = frame_size >= SMALL_FRAME
+        self.space_to_depth = frame_size >= SMALL_FRAME
 
     def forward(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
-        folds = self.folds and (latents.is_cuda or compute_dtype is not None)
+        folds = self.space_to_depth and (latents.is_cuda or compute_dtype is not None)
         return self.folded(latents, compute_dtype) if folds else self.layers(latents)
 
     def folded(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -114,13 +117,26 @@ class Generator(nn.Module):
         return torch.rand(count, self.latents, generator=rng, device=rng.device) * 2 - 1
 
     @torch.no_grad()
-    def dream(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
+    def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
         """Pseudo-items: uint8 states, drawn in inference mode so that a state does not depend on its neighbours."""
         self.eval()
-        dreams = empty_states(count, (self.history, self.frame_size, self.frame_size), rng.device)
-        for part in dreams.split(chunk):
+        states = empty_states(count, (self.history, self.frame_size, self.frame_size), rng.device)
+        for part in states.split(chunk):
             part.copy_(unscale(self(self.draw_latents(len(part), rng))).round_())
-        return dreams
+        return states
+
+
+@dataclass(frozen=True)
+class FittedGAN(FittedGenerator):
+    """The generator network; the discriminator is discarded after training."""
+
+    network: GeneratorNetwork
+
+    def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
+        return self.network.sample(count, rng, chunk)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return state_tensors(self.network)
 
 
 def initialise_adversarial(network: nn.Module, rng: torch.Generator) -> None:

@@ -26,7 +26,7 @@ import torch
 from safetensors.torch import load, save
 
 from reaper.compute.optimiser import FlatWeights
-from reaper.config.presets import as_dict, from_dict
+from reaper.config.sparse_json import from_json, to_json
 from reaper.context import Context
 from reaper.errors import ReaperError, UserError
 from reaper.learning.evaluation.episodes import Pace, evaluate, measure_pace
@@ -154,7 +154,7 @@ class EvalProcess:
 
 def _described(context: Context) -> bytes:
     about = {"num_actions": context.num_actions, "seed": context.seed, "names": context.names}
-    return json.dumps({**about, "settings": as_dict(context.settings)}).encode()
+    return json.dumps({**about, "settings": to_json(context.settings)}).encode()
 
 
 # -- the other side
@@ -166,7 +166,7 @@ def main() -> None:
     torch.set_num_threads(threads())
     try:
         about = json.loads(line.recv_bytes())
-        context = Context(from_dict(about["settings"]), about["num_actions"], about["seed"], tuple(about["names"]))
+        context = Context(from_json(about["settings"]), about["num_actions"], about["seed"], tuple(about["names"]))
         worker = EvalWorker(context, line)
         while True:
             worker.work(json.loads(line.recv_bytes()))

@@ -16,7 +16,7 @@ from reaper.compute.optimiser import FlatWeights, agent_optimiser
 from reaper.compute.update import Answer, Batches, Update
 from reaper.context import Context
 from reaper.equations import distill_loss
-from reaper.generators.gan.generator import Generator
+from reaper.generators import FittedGenerator
 from reaper.learning.evaluation.evaluator import Row
 from reaper.learning.short_term import Gathering
 from reaper.learning.trainer import BestWeights, Trainer
@@ -44,9 +44,9 @@ def real_states(context: Context, tasks: Sequence[Task], actors: Sequence[QNetwo
     return torch.cat(found)
 
 
-def dreamt_states(context: Context, generator: Generator) -> torch.Tensor:
+def generated_states(context: Context, generator: FittedGenerator) -> torch.Tensor:
     """As many states as a generator is otherwise asked for."""
-    return generator.dream(context.settings.generator.pseudo_items, context.rng("dreams"))
+    return generator.sample(context.settings.generator.pseudo_items, context.rng("dreams"))
 
 
 class Student:

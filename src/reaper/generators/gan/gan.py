@@ -1,0 +1,73 @@
+"""The GAN as a generator: its hyper-parameters, and how it is trained, stored and loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reaper.config.fields import duration, positive, probability, setting
+from reaper.context import Context, state_tensors
+from reaper.errors import UserError
+from reaper.generators.base import Generator, Tensors
+from reaper.generators.gan.discriminator import Discriminator
+from reaper.generators.gan.generator import FittedGAN, GeneratorNetwork, initialise_adversarial
+from reaper.generators.gan.training import AdversarialTraining, TrainingStates
+from reaper.memory.items import Items, StateSource
+from reaper.memory.long_term import tensor_bytes
+from reaper.networks.weights import with_weights
+from reaper.randomness import new_rng
+from reaper.tasks.observation import IMAGE, ObservationSpec
+
+
+def _image(observation: ObservationSpec) -> tuple[int, int]:
+    """Side and channels of the square images that these networks are made for."""
+    if observation.kind != IMAGE or observation.shape[1] != observation.shape[2]:
+        raise UserError(f"the GAN generates square images, not {observation}; choose another --generator.name")
+    channels, side, _ = observation.shape
+    return side, channels
+
+
+@dataclass(frozen=True)
+class GAN(Generator):
+    """Algorithm 3: WGAN-GP with a drift term (Table gan-arch and its text)."""
+
+    latent_size: int = positive(100, "latent variables per state")
+    width: int = positive(1, "multiplies the filters of the generator network", extended=2)
+    # Discriminator and generator alternate: half of the steps each.
+    steps: int = duration(200_000, "training steps per task", exclusive=False, extended=2)
+    batch_size: int = positive(100, "states per step")
+    learning_rate: float = positive(1e-3, "learning rate of Adam, for both networks")
+    beta1: float = probability(0.0, "decay of Adam's mean")
+    beta2: float = probability(0.99, "decay of Adam's mean square")
+    epsilon: float = positive(1e-8, "added to the denominator of a step of Adam")
+    gradient_penalty: float = setting(10.0, "weight of the gradient penalty", minimum=0)
+    drift: float = setting(1e-6, "weight of the drift term", minimum=0)
+    noise: float = setting(10.0, "noise on what the discriminator sees, on the scale of raw pixels", minimum=0)
+
+    def training(
+        self, context: Context, new_states: StateSource, pseudo_items: Items | None, num_tasks: int
+    ) -> AdversarialTraining:
+        states = TrainingStates(new_states, pseudo_items, num_tasks)
+        return AdversarialTraining(context, self, states)
+
+    def untrained(self, context: Context) -> FittedGAN:
+        return FittedGAN(self.networks(context)[0].eval())
+
+    def load(self, context: Context, tensors: Tensors) -> FittedGAN:
+        network = with_weights(lambda: self.network(context.observation), tensors, "generator")
+        return FittedGAN(network.to(context.device))
+
+    def num_bytes(self, observation: ObservationSpec) -> int:
+        return sum(tensor_bytes(tensor) for tensor in state_tensors(self.network(observation)).values())
+
+    def network(self, observation: ObservationSpec) -> GeneratorNetwork:
+        """A generator network that has not been initialised."""
+        return GeneratorNetwork(*_image(observation), self.latent_size, self.width)
+
+    def networks(self, context: Context) -> tuple[GeneratorNetwork, Discriminator]:
+        """A fresh pair. Its weights are drawn on the CPU, so that they are the same on every device."""
+        generator = self.network(context.observation)
+        discriminator = Discriminator(*_image(context.observation))
+        rng = new_rng("cpu", context.seed, *context.names, "adversarial weights")
+        initialise_adversarial(generator, rng)
+        initialise_adversarial(discriminator, rng)
+        return generator.to(context.device), discriminator.to(context.device)
