@@ -1,4 +1,4 @@
-"""Looking at pages with whatever Chromium this machine has: what it shows, at which width, and what it complains of."""
+"""Opens pages in headless Chromium and reports what they show at each width, and any errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUIET = (
     "--disable-component-update", "--disable-extensions", "--disable-sync", "--enable-logging=stderr",
 )  # fmt: skip
 
-# Put into a page: says what it looks like once its videos know how long they are.
+# Injected into a page: reports its measurements once the videos' metadata is loaded.
 _LOOK = """<script>
 const found = {errors: []};
 addEventListener("error", event => found.errors.push(String(event.message || event.target.tagName)), true);
@@ -38,7 +38,7 @@ addEventListener("load", async () => {
 });
 </script>"""
 
-# Around the pages, each in a frame of its own width: a window cannot be made as narrow as a telephone.
+# Contains the pages, each in a frame of its own width: a window cannot be made as narrow as a phone.
 _AROUND = """<!doctype html><meta charset="utf-8"><pre id="all"></pre><script>
 const all = {};
 addEventListener("message", event => {
@@ -53,7 +53,7 @@ def find_browser() -> str | None:
 
 
 def look_at(pages: dict[str, Path], widths: tuple[int, ...], folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """What each page looks like at each width, under "name width", and every line on the browser's console."""
+    """Measurements of each page at each width, under "name width", and all lines of the browser's console."""
     browser = find_browser()
     assert browser
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,11 +65,11 @@ def look_at(pages: dict[str, Path], widths: tuple[int, ...], folder: Path) -> tu
             style = f"width:{width}px;height:900px"
             around += f'<iframe name="{name} {width}" style="{style}" src="{copy.as_uri()}"></iframe>'
     (folder / "around.html").write_text(around)
-    words = [browser, *QUIET, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000", "--dump-dom"]
+    args = [browser, *QUIET, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000", "--dump-dom"]
     done = subprocess.run(
-        [*words, (folder / "around.html").as_uri()], capture_output=True, text=True, timeout=240, check=True
+        [*args, (folder / "around.html").as_uri()], capture_output=True, text=True, timeout=240, check=True
     )
-    said = re.search(r'<pre id="all">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert said, "the browser showed nothing"
+    output = re.search(r'<pre id="all">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert output, "the browser showed nothing"
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return json.loads(html.unescape(said[1]) or "{}"), console
+    return json.loads(html.unescape(output[1]) or "{}"), console

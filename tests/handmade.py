@@ -1,4 +1,4 @@
-"""Stores made by hand, whose every score is known: for tests of whatever reads them."""
+"""Stores written by hand with known scores, for tests of everything that reads them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from reaper.tasks.sequence import Sequence as TaskSequence
 from reaper.tasks.sequence import find_sequence
 from reaper.tasks.task import Task
 
-GAMES = 2
-# Lengths of their own, so that the arithmetic below does not change with the scale.
+EPISODES = 2
+# Fixed lengths, so that the arithmetic below does not change with the preset.
 SETTINGS = replace(
     ARCADE,
-    evaluation=replace(ARCADE.evaluation, episodes=GAMES),
+    evaluation=replace(ARCADE.evaluation, episodes=EPISODES),
     short_term=replace(ARCADE.short_term, agent_steps=40_000),
     long_term=replace(ARCADE.long_term, agent_steps=40_000),
 )
 MACHINE = Provenance(seconds=60.0, device="cpu", processor="abacus", torch="9.9")
 
-# Task 0 scores 0 at random and 10 alone, task 1 scores 0 and 100, task 2 scores -1 and 1.
+# Scores of random play and of the single-task DQN on each of three tasks.
 RANDOM, SINGLE = (0.0, 0.0, -1.0), (10.0, 100.0, 1.0)
-# After each task (rows) on each task (columns): a condition that forgets, and one that keeps 80 % and 60 %.
+# After each task (rows) on each task (columns): a condition that forgets, and one that retains 80 % and 60 %.
 FORGETS = [[10, 0, -1], [1, 100, -1], [0, 10, 1]]
 KEEPS = [[10, 0, -1], [9, 100, -1], [8, 60, 0.9]]
 
@@ -40,7 +40,7 @@ Matrix = Sequence[Sequence[float]]
 
 
 def pair(mean: float) -> list[float]:
-    """Two games half a point either side of a mean: their deviation is 0.5."""
+    """Two episodes half a point either side of a mean: their standard deviation is 0.5."""
     return [mean - 0.5, mean + 0.5]
 
 
@@ -53,8 +53,8 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
     def write(stage: Stage, tensors: dict, documents: dict) -> None:
         store.write_stage(stage.manifest, tensors, documents, MACHINE)
 
-    def row(task: str, mean: float, frames: int = 0) -> dict:
-        return {"task": task, "agent_steps": frames, "scores": pair(mean)}
+    def row(task: str, mean: float, agent_steps: int = 0) -> dict:
+        return {"task": task, "agent_steps": agent_steps, "scores": pair(mean)}
 
     for j, stage in enumerate(chain.teachers):
         real = torch.full((64, 2, size, size), 40 * j, dtype=torch.uint8)
@@ -65,10 +65,10 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
     assert chain.random
     write(chain.random, {}, {"rows": [row(name, RANDOM[j]) for j, name in enumerate(names)]})
     for k, stage in enumerate(chain.memories[:last]):
-        dreamt = torch.randint(0, 255, (96, 2, size, size), dtype=torch.uint8)
-        pictures = {"pictures": {"dreamt": dreamt}} if chain.condition.name == "RePR" else {}
+        generated = torch.randint(0, 255, (96, 2, size, size), dtype=torch.uint8)
+        states = {"pictures": {"dreamt": generated}} if chain.condition.name == "RePR" else {}
         rows = [row(names[j], matrix[k][j], 40_000) for j in range(k + 1)] if k else []
-        write(stage, pictures, {"rows": rows, "memory": {"tasks": list(names[: k + 1]), "bytes": 2_500_000 * (k + 1)}})
+        write(stage, states, {"rows": rows, "memory": {"tasks": list(names[: k + 1]), "bytes": 2_500_000 * (k + 1)}})
     for k, stage in enumerate(chain.evaluations[:last]):
         write(stage, {}, {"rows": [row(name, matrix[k][j]) for j, name in enumerate(names)]})
 
@@ -95,11 +95,11 @@ def make_store(
 
 
 def atari_sequence() -> TaskSequence:
-    """The paper's games by name alone, so that no emulator is needed."""
+    """The paper's games by name only, so that no emulator is needed."""
     names = {"ALE/RoadRunner-v5": "Road Runner", "ALE/Boxing-v5": "Boxing", "ALE/Jamesbond-v5": "James Bond"}
 
-    def never(games: int, size: int) -> object:
-        raise AssertionError("a report plays no games")
+    def never(num_envs: int, size: int) -> object:
+        raise AssertionError("reports on stores without weights play nothing")
 
     return TaskSequence("atari-3", tuple(Task(name, title, 18, never) for name, title in names.items()))  # type: ignore
 

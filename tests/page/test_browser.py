@@ -1,4 +1,4 @@
-"""Reports opened in a browser: everything is there, nothing is fetched, and all of it can be read on a telephone."""
+"""Reports opened in a browser: complete, self-contained, and readable on a phone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pages(tmp_path_factory, tiny_run, half_finished, two_seeds) -> dict[str, Pat
     matrices = {name: FORGETS if name == "no-reh" else KEEPS for name in MAIN}
     stores["nine"] = make_store(folder / "nine", matrices, atari_sequence(), seeds=(0, 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theme, "DPI", 60)  # encoding large pictures and fonts would be most of the time
+        patch.setattr(theme, "DPI", 60)  # encoding large images and fonts would take most of the time
         patch.setattr(rendering, "as_pdf", lambda figure: None)
         written = {name: write_report(stores[name]) for name in ("finished", "nine")}
         patch.setattr(rollouts, "encoder", lambda: None)  # the others as on a machine without ffmpeg
@@ -45,7 +45,7 @@ def seen(pages, tmp_path_factory):
     return look_at(pages, WIDTHS, tmp_path_factory.mktemp("looks"))
 
 
-def test_nothing_is_wrong(seen):
+def test_pages_load_without_errors(seen):
     found, console = seen
     assert console == []
     assert {name: look["errors"] for name, look in found.items() if look["errors"]} == {}
@@ -53,26 +53,26 @@ def test_nothing_is_wrong(seen):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_page_can_be_read(seen, width):
+def test_every_page_is_readable(seen, width):
     for name in PAGES:
         look = seen[0][f"{name} {width}"]
         assert look["overflow"] <= 0, f"{name} has to be scrolled sideways"
         assert look["outside"] == []
-        assert look["small"] == 0, f"{name} has letters of less than 11 pixels"
-        # charts have letters of 8 points and more, 6.2 inches wide: from 500 pixels on they can be read
+        assert look["small"] == 0, f"{name} has text of less than 11 pixels"
+        # text in charts has 8 points or more at a width of 6.2 inches: legible from 500 pixels on
         assert all(image["shown"] >= 500 for image in look["images"] if image["chart"])
 
 
-def test_every_picture_and_film_is_there(seen):
+def test_every_image_and_video_loads(seen):
     for name in PAGES:
         images = seen[0][f"{name} 1280"]["images"]
         assert all(image["pixels"] > 0 and image["text"] for image in images)
     finished, half, nine = (seen[0][f"{name} 1280"] for name in ("finished", "half", "nine"))
     assert sum(image["chart"] for image in finished["images"]) == 3  # bars, curves, matrices
-    # a row a task, real and dreamt, and two rows of neighbours; a task that no dream looks like has no picture
-    assert 5 <= sum("real" in image["text"] or "dream" in image["text"] for image in finished["images"]) <= 8
-    assert sum("playing" in image["text"] for image in half["images"]) == 1, "without ffmpeg, an animated picture"
-    assert nine["videos"] == [], "runs without weights cannot be filmed"
+    # per task real and generated states, and two rows of neighbours; a task without generated states has one image less
+    assert 5 <= sum("real" in image["text"] or "generated" in image["text"] for image in finished["images"]) <= 8
+    assert sum("playing" in image["text"] for image in half["images"]) == 1, "without ffmpeg, an animated image"
+    assert nine["videos"] == [], "runs without weights have no videos"
     if videos.encoder():
         assert len(finished["videos"]) == 2  # RePR and no-reh
         for video in finished["videos"]:
@@ -93,12 +93,12 @@ def test_nothing_is_fetched_and_no_machine_is_named(pages):
         assert path.stat().st_size < 15e6
 
 
-def test_the_browser_would_tell(tmp_path):
-    picture = base64.b64encode(b"not a picture").decode()
+def test_the_checks_detect_broken_pages(tmp_path):
+    image = base64.b64encode(b"not an image").decode()
     page = tmp_path / "bad.html"
     page.write_text(
         "<html><head></head><body><p style='width:3000px;font-size:8px'>wide</p>"
-        f"<img alt='x' src='data:image/png;base64,{picture}'><video src='data:video/mp4;base64,AAAA'></video>"
+        f"<img alt='x' src='data:image/png;base64,{image}'><video src='data:video/mp4;base64,AAAA'></video>"
         "<script>nowhere()</script></body></html>"
     )
     found, console = look_at({"bad": page}, (400,), tmp_path / "looks")

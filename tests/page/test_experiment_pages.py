@@ -23,10 +23,10 @@ OVERRIDES = {"evaluation.interval": 200}
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, Path]:
-    """The page as it is after each experiment; all share one folder, so the last page shows them all."""
+    """The page after each experiment; all share one folder, so the last page shows all of them."""
     folder, written = tmp_path_factory.mktemp("experiments"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theme, "DPI", 60)  # encoding large pictures and fonts would be most of the time
+        patch.setattr(theme, "DPI", 60)  # encoding large images and fonts would take most of the time
         patch.setattr(rendering, "as_pdf", lambda figure: None)
         for name in EXPERIMENTS:
             tasks = "arcade-6" if name == "extended" else "arcade-3"
@@ -37,7 +37,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     return written
 
 
-def test_every_experiment_ends_in_a_page_that_can_be_read(pages, tmp_path):
+def test_every_experiment_has_a_readable_page(pages, tmp_path):
     found, console = look_at(pages, WIDTHS, tmp_path)
     assert console == []
     assert set(found) == {f"{name} {width}" for name in EXPERIMENTS for width in WIDTHS}

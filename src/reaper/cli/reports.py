@@ -9,9 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from reaper.report import experiment_sections
 from reaper.report.page import write_report
-from reaper.report.table_formats import for_markdown, for_terminal
+from reaper.report.text_report import markdown_report, terminal_report
 from reaper.results import tidy
 from reaper.results.runs import read_results
 from reaper.storage.files import atomic_write
@@ -33,15 +32,12 @@ def print_report(
     """Prints all tables, or those of one experiment, and writes the HTML page."""
     store = Store.open(out)
     wide = console if console.is_terminal else Console(width=200)  # no table is cut off in a file
-    for table in () if experiment else for_terminal(read_results(store)):
-        wide.print(table)
-    sections = experiment_sections.read_experiment_sections(store)
-    for table in experiment_sections.for_terminal(s for s in sections if experiment in (None, s.experiment.name)):
+    for table in terminal_report(store, experiment):
         wide.print(table)
     commands = list(dict.fromkeys(run.command for run in store.runs()))
     page = write_report(store, commands, videos)
     if markdown:
-        atomic_write(markdown, (for_markdown(store, commands) + experiment_sections.for_markdown(sections)).encode())
+        atomic_write(markdown, markdown_report(store, commands).encode())
         console.print(f"tables: {markdown}", highlight=False)
     console.print(f"page: {page}", highlight=False)
 

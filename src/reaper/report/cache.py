@@ -1,4 +1,4 @@
-"""What a report had to play or train for, kept under OUT/report, so that the next report is quick."""
+"""OUT/report/cache: what a report had to play or train for, so that the next report is quick."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ Value = TypeVar("Value")
 
 
 class ReportCache:
-    """A folder of values, each named by a digest of all that it depends on."""
+    """A folder of JSON values, each named by a digest of everything it depends on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.used: set[Path] = set()
         self.new: dict[Path, dict[str, Any]] = {}
-        self._now: dict[Any, Any] = {}
+        self._in_memory: dict[Any, Any] = {}
 
-    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """What several parts of one report need, made when the first asks; it is not written down."""
-        if key not in self._now:
-            self._now[key] = make()
-        return self._now[key]
+    def memoise(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Shares a value between the parts of one report without writing it to disk."""
+        if key not in self._in_memory:
+            self._in_memory[key] = make()
+        return self._in_memory[key]
 
     def get(self, kind: str, inputs: Mapping[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The value that was made from these inputs before, or is made now: a JSON object."""
+        """The cached value for these inputs, or a new one."""
         path = self.folder / f"{kind}-{digest_of(inputs)}.json"
         self.used.add(path)
         try:
             return self.new.get(path) or read_checksummed(path)
-        except DamagedArtefact:  # not there, or not as it was written
+        except DamagedArtefact:  # missing, or its checksum is wrong
             self.new[path] = json.loads(json.dumps(make()))
             return self.new[path]
 
     @contextmanager
-    def read(self, kind: str) -> Iterator[None]:
-        """Around the use of a value: one that is whole but does not fit was forged, or is of another version."""
+    def parsing(self, kind: str) -> Iterator[None]:
+        """Turns errors while parsing a value into a one-line error: its checksum is right, but not its content."""
         try:
             yield
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             raise DamagedArtefact(self.folder, f"holds a {kind} that no report wrote; remove it") from None
 
-    def settle(self) -> None:
-        """Writes down what is new and forgets what nothing asked for; a report that fails before leaves no trace."""
+    def commit(self) -> None:
+        """Writes new values and deletes those that this report did not use; a report that fails changes nothing."""
         for path, value in self.new.items():
             write_checksummed(path, value)
         for path in set(self.folder.glob("*.json")) - self.used:
@@ -60,7 +60,7 @@ class ReportCache:
 
 
 def encode_array(array: np.ndarray) -> dict[str, Any]:
-    """An array of bytes as JSON."""
+    """A uint8 array as JSON."""
     return {"shape": list(array.shape), "bytes": base64.b64encode(array.astype(np.uint8).tobytes()).decode()}
 
 

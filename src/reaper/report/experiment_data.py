@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from reaper.paper.results import TASKS, Score
-from reaper.report.score_tables import NOTHING, TextTable, decimals_for, score
+from reaper.report.text_table import UNKNOWN, TextTable, decimals_for, mean_and_deviation, score
 from reaper.results.runs import RunResult
-from reaper.storage.records import ROLES, ExperimentRecord
+from reaper.storage.records import ROLES, AnalysisStageEntry, ExperimentRecord
 from reaper.storage.store import Store
 
-TablesAndSummary = tuple[list[TextTable], str]
+TablesAndSummary = tuple[list[TextTable], str]  # the summary is one sentence, or empty
 
 
 @dataclass(frozen=True)
 class ExperimentData:
-    """What a store holds of one experiment on one sequence."""
+    """The runs and further stages of one experiment on one sequence."""
 
     store: Store
-    records: list[ExperimentRecord]  # one a seed
+    records: list[ExperimentRecord]  # one per seed
     results: list[RunResult]
 
     @property
@@ -44,36 +41,37 @@ class ExperimentData:
         return list(self.records[0].titles)
 
     @property
-    def is_the_papers(self) -> bool:
+    def has_paper_tasks(self) -> bool:
         return tuple(self.tasks) == TASKS
 
-    @cached_property
-    def further(self) -> list[dict[str, Any]]:
-        """The stages that the analysis added, each with its seed."""
-        return [{**asdict(stage), "seed": record.seed} for record in self.records for stage in record.stages]
-
-    def rows(self, role: str) -> list[dict[str, Any]]:
-        """Of one role, those that are finished."""
-        return [row for row in self.further if row["role"] == role and self.store.has(row["digest"])]
+    def finished(self, role: str) -> list[tuple[int, AnalysisStageEntry]]:
+        """Seed and entry of the finished stages of one role."""
+        return [
+            (record.seed, stage)
+            for record in self.records
+            for stage in record.stages
+            if stage.role == role and self.store.has(stage.digest)
+        ]
 
     @property
     def missing(self) -> int:
+        """The number of stages still to run."""
         wanted = {digest for result in self.results for role in ROLES for digest in result.record.of_role(role)}
-        wanted |= {row["digest"] for row in self.further}
+        wanted |= {stage.digest for record in self.records for stage in record.stages}
         return sum(not self.store.has(digest) for digest in wanted)
 
 
-def moments(games: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    known = np.asarray(games, dtype=float)
-    known = known[~np.isnan(known)]
-    return (float(known.mean()), float(known.std())) if len(known) else (math.nan, math.nan)
+def known_mean_and_deviation(scores: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """Over the scores that are not NaN."""
+    array = np.asarray(scores, dtype=float)
+    return mean_and_deviation(array[~np.isnan(array)])
 
 
 def score_texts(cells: list[list[tuple[float, float]]]) -> list[list[str]]:
-    """Means and deviations as text, column by column with one precision each."""
+    """Means and standard deviations as text, with one precision per column."""
     places = [decimals_for(cell[0] for cell in column) for column in zip(*cells, strict=True)]
     return [[score(*cell, place) for cell, place in zip(row, places, strict=True)] for row in cells]
 
 
 def published_texts(cells: Sequence[Score | None]) -> list[str]:
-    return [score(cell.mean, cell.deviation, 0) if cell else NOTHING for cell in cells]
+    return [score(cell.mean, cell.deviation, 0) if cell else UNKNOWN for cell in cells]

@@ -1,4 +1,4 @@
-"""The figures of the paper's experiments: real beside dreamt states, learning curves, and scores against alpha."""
+"""Figures of the paper's experiments: learning curves, real and generated states, and scores against alpha."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from reaper.errors import DamagedArtefact
 from reaper.report.curves import groups_with_equal_phases, learning_curves
 from reaper.report.experiment_data import ExperimentData
+from reaper.report.generated_states import STORED
+from reaper.report.real_states import stored_states
+from reaper.report.rendering import Draw
 from reaper.report.scores import gather_scores
+from reaper.report.state_images import mosaic
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, remove_frame, style_of
 
-Draw = Callable[[Theme], Figure | None]
-CURVES = "The conditions of this experiment alone; the task changes at the dashed lines."
-DREAMS = (
-    "The first frame of real states (left) and of states dreamt after the last task (right), a row a task. A dreamt "
-    "state stands in the row of the real state it is nearest to."
+CURVES = "Only the conditions of this experiment; the task changes at the dashed lines."
+STATES = (
+    "The first frame of real states (left) and of states generated after the last task (right), one row per task. A "
+    "generated state is in the row of the real state that it is nearest to."
 )
 ALPHAS = (
-    "After two tasks, against the weight of the new task: a good alpha has both lines high. 0 is random play, 1 a DQN "
-    "trained on that task alone."
+    "Normalised scores after two tasks against alpha, the weight of the new task: a good alpha has both scores high. 0 "
+    "is random play, 1 is a DQN trained on that task alone."
 )
 
 
-def curves(material: ExperimentData) -> dict[str, Draw]:
-    """None where the page draws the same conditions already."""
-    sequences = {(result.sequence, result.name) for result in material.results}
-    present = {(run.sequence, run.condition_name) for run in material.store.runs() if run.memories}
-    alike = {pair for pair in present if pair[0] == material.sequence}
-    if alike <= sequences:
+def curves(data: ExperimentData) -> dict[str, Draw]:
+    """Nothing where the page already shows the same conditions."""
+    own = {(result.sequence, result.name) for result in data.results}
+    present = {(run.sequence, run.condition_name) for run in data.store.runs() if run.memories}
+    if {pair for pair in present if pair[0] == data.sequence} <= own:
         return {}
-    gathered = gather_scores(material.results)
+    gathered = gather_scores(data.results)
 
     def draw(theme: Theme) -> Figure | None:
         drawn = (
-            learning_curves(scores, some, theme) for scores in gathered for some in groups_with_equal_phases(scores)
+            learning_curves(scores, group, theme) for scores in gathered for group in groups_with_equal_phases(scores)
         )
         return next(drawn, None)
 
@@ -47,73 +48,60 @@ def curves(material: ExperimentData) -> dict[str, Draw]:
 # -- item-quality
 
 
-def nearest_task(dreamt: np.ndarray, real: Mapping[str, np.ndarray]) -> list[str]:
-    """For each dreamt state the task of the real state it differs least from, by the mean squared difference."""
+def nearest_task(generated: np.ndarray, real: Mapping[str, np.ndarray]) -> list[str]:
+    """For each generated state the task of the nearest real state, by the mean squared difference."""
     tasks = [task for task, states in real.items() for _ in states]
     known = np.concatenate([states.reshape(len(states), -1) for states in real.values()]).astype(np.float32)
-    asked = dreamt.reshape(len(dreamt), -1).astype(np.float32)
-    return [tasks[int(((known - state) ** 2).mean(axis=1).argmin())] for state in asked]
+    flat = generated.reshape(len(generated), -1).astype(np.float32)
+    return [tasks[int(((known - state) ** 2).mean(axis=1).argmin())] for state in flat]
 
 
-def pictures(material: ExperimentData) -> dict[str, Draw]:
-    """Real and dreamt states of the first seed that has both."""
-    for result in material.results:
+def states(data: ExperimentData) -> dict[str, Draw]:
+    """Real and generated states of the first seed that has both."""
+    for result in data.results:
         real = {
-            title: states
+            title: found
             for title, digest in zip(result.titles, result.record.teachers, strict=True)
-            if (states := _states(material, digest, "real")) is not None
+            if (found := _stored(data, digest, "real")) is not None
         }
-        dreamt = _states(material, result.record.memories[-1], "dreamt")
-        if dreamt is not None and len(real) == len(result.titles):
-            return {DREAMS: lambda theme, real=real, dreamt=dreamt: real_and_dreamt(real, dreamt, theme)}
+        generated = _stored(data, result.record.memories[-1], STORED)
+        if generated is not None and len(real) == len(result.titles):
+            return {STATES: lambda theme, real=real, made=generated: real_and_generated(real, made, theme)}
     return {}
 
 
-def _states(material: ExperimentData, digest: str, name: str) -> np.ndarray | None:
-    store = material.store
-    if not (store.has(digest) and store.stage(digest).has("pictures.safetensors")):
-        return None
-    states = store.stage(digest).tensors("pictures").get(name)
-    if states is not None and (states.ndim != 4 or 0 in states.shape):
-        raise DamagedArtefact(store.path_of(digest) / "pictures.safetensors", "holds no pictures")
-    return None if states is None else states.numpy()
+def _stored(data: ExperimentData, digest: str, name: str) -> np.ndarray | None:
+    return stored_states(data.store.stage(digest), name) if data.store.has(digest) else None
 
 
-def real_and_dreamt(
-    real: Mapping[str, np.ndarray], dreamt: np.ndarray, theme: Theme = LIGHT, columns: int = 8
+def real_and_generated(
+    real: Mapping[str, np.ndarray], generated: np.ndarray, theme: Theme = LIGHT, columns: int = 8
 ) -> Figure:
-    """Two blocks of pictures, a row a task."""
-    nearest = nearest_task(dreamt, real)
-    figure = new_figure(WIDTH, 0.34 + 0.42 * len(real))
+    """Two blocks of images, one row per task."""
+    nearest = nearest_task(generated, real)
+    height = 0.34 + 0.42 * len(real)
+    figure = new_figure(WIDTH, height)
     axes = figure.subplots(len(real), 2, squeeze=False)
-    colours = mpl.colormaps["gray"].with_extremes(bad=theme.ground)
-    for row, (title, states) in enumerate(real.items()):
-        mine = dreamt[[place for place, task in enumerate(nearest) if task == title]]
-        for column, found in enumerate((states, mine)):
-            axes[row, column].imshow(_strip(found[:columns, 0], columns), cmap=colours, vmin=0, vmax=255)
+    colours = mpl.colormaps["gray"].with_extremes(bad=theme.background)
+    for row, (title, examples) in enumerate(real.items()):
+        alike = generated[[place for place, task in enumerate(nearest) if task == title]]
+        for column, shown in enumerate((examples, alike)):
+            strip = mosaic(shown[:columns, 0], 1, columns)
+            axes[row, column].imshow(strip, cmap=colours, vmin=0, vmax=255)
             remove_frame(axes[row, column])
-        axes[row, 0].set_ylabel(title, rotation=0, ha="right", va="center", fontsize=8.5, color=theme.ink)
-    for column, title in enumerate(("real", "dreamt")):
+        axes[row, 0].set_ylabel(title, rotation=0, ha="right", va="center", fontsize=8.5, color=theme.text)
+    for column, title in enumerate(("real", "generated")):
         axes[0, column].set_title(title, fontsize=9.5)
-    figure.subplots_adjust(left=0.13, right=0.995, top=1 - 0.26 / (0.34 + 0.42 * len(real)), bottom=0.01)
+    figure.subplots_adjust(left=0.13, right=0.995, top=1 - 0.26 / height, bottom=0.01)
     return figure
-
-
-def _strip(frames: np.ndarray, columns: int) -> np.ndarray:
-    """Frames in a row with a pixel between them, NaN where there is none."""
-    size = frames.shape[-1]
-    strip = np.full((size, columns * (size + 1) - 1), np.nan)
-    for place, frame in enumerate(frames):
-        strip[:, place * (size + 1) : place * (size + 1) + size] = frame
-    return strip
 
 
 # -- importance
 
 
-def alphas(material: ExperimentData) -> dict[str, Draw]:
-    """The normalised scores on the old and the new of two tasks, with and without a second memory."""
-    runs = [run for run in material.results if len(run.tasks) == 2 and not np.isnan(run.matrix[-1]).any()]
+def alphas(data: ExperimentData) -> dict[str, Draw]:
+    """Normalised scores on the first and the second of two tasks, with and without a short-term system."""
+    runs = [run for run in data.results if len(run.tasks) == 2 and not np.isnan(run.matrix[-1]).any()]
     if len({run.settings.long_term.alpha for run in runs}) < 2:
         return {}
 
@@ -122,15 +110,14 @@ def alphas(material: ExperimentData) -> dict[str, Draw]:
         panels = figure.subplots(1, 2, sharey=True)
         for axes, place in zip(panels, (0, 1), strict=True):
             for base in ("PR", "RePR"):
-                mine = [run for run in runs if run.condition["base"] == base]
-                known = sorted({run.settings.long_term.alpha for run in mine})
+                own = [run for run in runs if run.condition["base"] == base]
+                known = sorted({run.settings.long_term.alpha for run in own})
                 means = [
-                    np.mean([run.matrix[-1, place] for run in mine if run.settings.long_term.alpha == alpha])
+                    np.mean([run.matrix[-1, place] for run in own if run.settings.long_term.alpha == alpha])
                     for alpha in known
                 ]
-                style = style_of(base, theme)
-                axes.plot(known, means, color=style.colour, linestyle=style.line, marker=style.marker, label=base)
-            axes.set_title(f"{material.titles[place]}, {'learnt first' if place == 0 else 'learnt second'}")
+                axes.plot(known, means, label=base, **style_of(base, theme).plot_args)
+            axes.set_title(f"{data.titles[place]}, {'learnt first' if place == 0 else 'learnt second'}")
             axes.set_xlabel("alpha")
         panels[0].set_ylabel("normalised score")
         panels[0].legend()
@@ -141,6 +128,6 @@ def alphas(material: ExperimentData) -> dict[str, Draw]:
 
 EXPERIMENT_FIGURES: Mapping[str, Callable[[ExperimentData], dict[str, Draw]]] = {
     "scores": curves,
-    "students": pictures,
+    "students": states,
     "importance": alphas,
 }

@@ -1,4 +1,4 @@
-"""What a report says in words, all of it computed: one sentence on what happened, and what to be careful about."""
+"""The sentences of a report, all computed from its scores: headline, level of the final agents, and caveats."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reaper.report.score_tables import number
 from reaper.report.scores import ConditionScores, SequenceScores
+from reaper.report.text_table import number
 
-# By how they retain, not by name: the method this software is about, and doing nothing.
+# Conditions are chosen by how they retain earlier tasks, not by name: the paper's method, and doing nothing.
 FEATURED, BASELINE = "pseudo-rehearsal", "none"
-MOST_NAMED = 4  # conditions in one sentence; of more, the featured one, the best and the worst
+MOST_NAMED = 4  # conditions in one sentence; of more, only the featured one, the best and the worst
 
 
 def listed(words: Sequence[str]) -> str:
@@ -24,27 +24,26 @@ def percent(share: float) -> str:
 
 
 def headline(sequences: Sequence[SequenceScores]) -> str:
-    """One sentence: how much was kept with the featured method (or else the best one), and how much without any."""
+    """How much the featured method (or else the best one) retained, and how much is left without any method."""
     if not sequences:
         return "There are no runs in this folder yet."
-    kept = _kept(sequences)
-    if not kept:
-        return _without_result(sequences)
+    retained = _retained(sequences)
+    if not retained:
+        return _why_unknown(sequences)
     conditions = [condition for scores in sequences for condition in scores.complete]
     retention = {condition.name: condition.retention for condition in conditions}
-    retaining = {name: share for name, share in kept.items() if retention[name] != BASELINE}
-    without = {name: share for name, share in kept.items() if retention[name] == BASELINE}
-    loss = [f"{percent(share)} is left" for share in without.values()]
-    if not retaining:
-        return f"With nothing done against forgetting, {loss[0]} of what was learnt."
-    featured = [name for name in retaining if retention[name] == FEATURED]
-    name = featured[0] if featured else max(retaining, key=lambda name: retaining[name])
-    sentence = f"{name} kept {percent(retaining[name])} of what it learnt"
-    return f"{sentence}; with nothing done against forgetting, {loss[0]}." if loss else f"{sentence}."
+    methods = {name: share for name, share in retained.items() if retention[name] != BASELINE}
+    baselines = [share for name, share in retained.items() if retention[name] == BASELINE]
+    if not methods:
+        return f"Without a retention method, {percent(baselines[0])} of what was learnt is left."
+    featured = [name for name in methods if retention[name] == FEATURED]
+    name = featured[0] if featured else max(methods, key=lambda name: methods[name])
+    sentence = f"{name} retained {percent(methods[name])} of what it learnt"
+    return f"{sentence}; without a retention method, {percent(baselines[0])} is left." if baselines else f"{sentence}."
 
 
-def _kept(sequences: Sequence[SequenceScores]) -> dict[str, float]:
-    """Condition -> share kept, over all seeds and sequences in which every task was clearly learnt alone."""
+def _retained(sequences: Sequence[SequenceScores]) -> dict[str, float]:
+    """Condition -> share retained, over all seeds and over all sequences whose tasks were clearly learnt."""
     shares: dict[str, list[float]] = {}
     for scores in sequences:
         for condition in () if scores.hardly_learnt else scores.complete:
@@ -53,32 +52,32 @@ def _kept(sequences: Sequence[SequenceScores]) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in shares.items()}
 
 
-def _without_result(sequences: Sequence[SequenceScores]) -> str:
-    """Why nothing can be said about forgetting."""
+def _why_unknown(sequences: Sequence[SequenceScores]) -> str:
+    """The headline where retention cannot be measured."""
     conditions = [condition for scores in sequences for condition in scores.conditions]
     if not conditions:
-        return f"One DQN a task: {_alone(sequences[0])}."
+        return f"One DQN per task: {_single_scores(sequences[0])}."
     if not any(condition.complete for condition in conditions):
-        best = max(conditions, key=lambda condition: condition.runs[0].learnt)
-        return f"Not finished yet: {best.name} has learnt {progress(best)}."
+        furthest = max(conditions, key=lambda condition: condition.runs[0].learnt)
+        return f"Not finished yet: {furthest.name} has learnt {progress(furthest)}."
     if weak := list(dict.fromkeys(title for scores in sequences for title in scores.hardly_learnt)):
-        return f"Too little was learnt on {listed(weak)} to say how much was kept."
+        return f"Too little was learnt on {listed(weak)} to measure how much was retained."
     if missing := [scores for scores in sequences if scores.without_reference]:
-        return f"Learnt on from {missing[0].continued_from}; how it plays now stands in the score table."
+        return f"Continued from {missing[0].continued_from}; the score table shows how well it plays now."
     if all(len(scores.tasks) < 2 for scores in sequences):
-        return f"One task so far, so nothing could be forgotten: {_alone(sequences[0])}."
-    return "Too little was learnt to say how much was kept."
+        return f"One task so far, so nothing could be forgotten: {_single_scores(sequences[0])}."
+    return "Too little was learnt to measure how much was retained."
 
 
-def _alone(scores: SequenceScores) -> str:
-    """What each task's own DQN scores."""
+def _single_scores(scores: SequenceScores) -> str:
+    """The score of each task's single-task DQN, next to random play."""
     single, random = scores.references[0], scores.references[-1]
     known = [
-        f"{title} {number(own.mean(), 1)}" + (f" (random play {number(by_chance.mean(), 1)})" if len(by_chance) else "")
-        for title, own, by_chance in zip(scores.titles, single.games, random.games, strict=True)
+        f"{title} {number(own.mean(), 1)}" + (f" (random play {number(chance.mean(), 1)})" if len(chance) else "")
+        for title, own, chance in zip(scores.titles, single.episodes, random.episodes, strict=True)
         if len(own)
     ]
-    return listed(known) or "not tested yet"
+    return listed(known) or "not evaluated yet"
 
 
 def progress(condition: ConditionScores) -> str:
@@ -87,7 +86,7 @@ def progress(condition: ConditionScores) -> str:
 
 
 def final_level(scores: SequenceScores) -> str:
-    """A second sentence: how well the last agents play; of many, the worst, the best and the featured one."""
+    """How well the final agents play; of many, only the worst, the best and the featured one."""
     levels = [(c.name, float(np.mean(values))) for c in scores.complete if (values := c.metric("average"))]
     if not levels or scores.hardly_learnt:
         return ""
@@ -101,7 +100,7 @@ def final_level(scores: SequenceScores) -> str:
 
 
 def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
-    """What a reader should know before believing the numbers of a sequence."""
+    """What a reader should know before trusting the numbers of a sequence."""
     found = []
     for condition in scores.conditions:
         missing = len(condition.runs) - len(condition.complete)
@@ -114,17 +113,17 @@ def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
         found.append(f"Not run on this sequence: {listed(absent)}.")
     if lacking := scores.without_reference:
         found.append(
-            f"Learnt on from {scores.continued_from}. No DQN of its own was trained here on {listed(lacking)}, so "
-            f"nothing is normalised there; `reaper run single --tasks {','.join(lacking)}` with the same --out, "
-            "--seeds and settings adds it."
+            f"Continued from {scores.continued_from}. There is no single-task DQN of {listed(lacking)} here, so scores "
+            f"on it are not normalised; `reaper run single --tasks {','.join(lacking)}` with the same --out, --seeds "
+            "and settings adds it."
         )
     if scores.hardly_learnt:
         found.append(
-            f"On {listed(scores.hardly_learnt)} the DQN trained on it alone is hardly better than random play, so "
-            "normalised scores there mean little, or nothing at all where it is no better."
+            f"On {listed(scores.hardly_learnt)} the single-task DQN is hardly better than random play, so normalised "
+            "scores mean little there, and are undefined where it is no better."
         )
     if scores.complete and max(len(condition.complete) for condition in scores.complete) == 1:
-        found.append("One seed: differences between conditions may be chance.")
+        found.append("One seed: differences between conditions may be due to chance.")
     if scores.conditions and len(scores.tasks) == 1:
         found.append("A single task: there is nothing to forget, and no transfer to measure.")
     return found

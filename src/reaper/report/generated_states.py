@@ -1,4 +1,4 @@
-"""What a generator dreams of: whose states they are, and whether they are copies of real ones."""
+"""Measures a run's generators: which tasks their states look like, and whether they copy real states."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from reaper.results.runs import RunResult
 from reaper.storage.exported_memory import read_memory
 from reaper.storage.store import Store
 
-FORMAT = 1  # of what is kept; another one makes it anew
-DREAMS, AT_ONCE, COMPARED, SHOWN = 250, 50, 200, 7
-SIDE, RIDGE = 21, 1e-2  # of the classifier: the pixels that frames are shrunk to, and its penalty on weights
+FORMAT = 2  # of cached measurements; raising it makes them again
+SAMPLES, CHUNK, COMPARED, SHOWN = 250, 50, 200, 7
+STORED = "dreamt"  # the name that stages store generated states under
+CLASSIFIER_SIDE, RIDGE = 21, 1e-2  # frames are shrunk to this size for the classifier; its penalty on weights
 
 
 @dataclass(frozen=True)
 class GeneratedStates:
-    """Of one run; states are (count, history, size, size), tasks those whose real states are known."""
+    """Generated states of one run next to real ones; arrays of states are (count, *observation)."""
 
     condition: str
     seed: int
-    titles: list[str]  # of those tasks
-    stages: list[str]  # after which a generator was kept: titles of tasks
-    accuracy: float  # of the classifier, on real states it was not trained on
-    shares: np.ndarray  # (stages, tasks): of each generator's dreams
-    real: list[np.ndarray]  # some real states of each task
-    dreamt: list[np.ndarray]  # some dreams of the last generator that look like each task; maybe none
-    closest: np.ndarray  # the dreams of the last generator that come closest to a real state
+    titles: list[str]  # of the tasks whose real states are known
+    stages: list[str]  # titles of the tasks after which there was a generator
+    accuracy: float  # of the classifier, on held-out real states
+    shares: np.ndarray  # (stages, tasks): which task each generator's states look like
+    real: list[np.ndarray]  # per task, some real states
+    generated: list[np.ndarray]  # per task, some states of the last generator that look like it; may be empty
+    closest: np.ndarray  # states of the last generator that are closest to a real one
     neighbours: np.ndarray  # those real states
-    distance: float  # from a dream to the nearest real state: the median
-    real_distance: float  # from a real state of another game to the nearest: the median
+    distance: float  # median distance of a generated state to the nearest real one
+    real_distance: float  # the same for real states of other episodes
     remarks: list[str]
 
 
-def read_generated_states(store: Store, condition: ConditionScores, kept: ReportCache) -> GeneratedStates | None:
-    """Of the first seed that has a generator; None where there is none."""
+def read_generated_states(store: Store, condition: ConditionScores, cache: ReportCache) -> GeneratedStates | None:
+    """Of the first seed with a generator; None where there is none."""
     for run in condition.runs:
         if _generators(store, run):
             inputs = {"format": FORMAT, "teachers": _finished(store, run, "teachers")}
             inputs["memories"] = _finished(store, run, "memories")
-            value = kept.get("dreams", inputs, lambda run=run: _examine(store, run, kept))
-            with kept.read("dream"):
-                return _read(run, value) if value["shares"] else None
+            value = cache.get("generated-states", inputs, lambda run=run: _measure(store, run, cache))
+            with cache.parsing("measurement of generated states"):
+                return _parse(run, value) if value["shares"] else None
     return None
 
 
@@ -57,82 +58,85 @@ def _finished(store: Store, run: RunResult, role: str) -> list[str]:
 
 
 def _generators(store: Store, run: RunResult) -> dict[int, str]:
-    """Place of a task -> digest of a memory that can dream or has kept dreams."""
+    """Position of a task -> digest of the memory after it, where that has a generator or stored samples of one."""
     return {
         place: digest
         for place, digest in enumerate(run.record.memories)
-        if store.has(digest) and stored_states(store.stage(digest), "dreamt") is not None
+        if store.has(digest) and stored_states(store.stage(digest), STORED) is not None
     }
 
 
-def _read(run: RunResult, value: dict[str, Any]) -> GeneratedStates:
+def _parse(run: RunResult, value: dict[str, Any]) -> GeneratedStates:
     return GeneratedStates(
-        run.name,
-        run.seed,
-        [run.titles[place] for place in value["tasks"]],
-        [run.titles[place] for place in value["stages"]],
-        float(value["accuracy"]),
-        np.array(value["shares"], dtype=float),
-        [decode_array(states) for states in value["real"]],
-        [decode_array(states) for states in value["dreamt"]],
-        decode_array(value["closest"]),
-        decode_array(value["neighbours"]),
-        float(value["distance"]),
-        float(value["real_distance"]),
-        list(map(str, value["remarks"])),
+        condition=run.name,
+        seed=run.seed,
+        titles=[run.titles[place] for place in value["tasks"]],
+        stages=[run.titles[place] for place in value["stages"]],
+        accuracy=float(value["accuracy"]),
+        shares=np.array(value["shares"], dtype=float),
+        real=[decode_array(states) for states in value["real"]],
+        generated=[decode_array(states) for states in value["generated"]],
+        closest=decode_array(value["closest"]),
+        neighbours=decode_array(value["neighbours"]),
+        distance=float(value["distance"]),
+        real_distance=float(value["real_distance"]),
+        remarks=list(map(str, value["remarks"])),
     )
 
 
-def _examine(store: Store, run: RunResult, kept: ReportCache) -> dict[str, Any]:
-    same = tuple(run.record.teachers)  # conditions of one seed have the same teachers
-    states, remarks = kept.once(("states", same), lambda: read_real_states(store, run))
+def _measure(store: Store, run: RunResult, cache: ReportCache) -> dict[str, Any]:
+    teachers = tuple(run.record.teachers)  # conditions of one seed share their teachers
+    states, remarks = cache.memoise(("states", teachers), lambda: read_real_states(store, run))
     tasks = [place for place, real in enumerate(states) if real]
     known = [real for real in states if real]
     if not known:
         return {"shares": []}
-    judge = kept.once(("judge", same), lambda: TaskClassifier([real.train for real in known]))
-    accuracy = np.mean([(judge(real.test) == label).mean() for label, real in enumerate(known)])
+    classify = cache.memoise(("classifier", teachers), lambda: TaskClassifier([real.train for real in known]))
+    accuracy = np.mean([(classify(real.held_out) == label).mean() for label, real in enumerate(known)])
     stages = _generators(store, run)
-    dreamt = [_dream(store, run, digest) for digest in stages.values()]
-    verdicts = [judge(dreams) for dreams in dreamt]
-    last = dreamt[-1]
+    generated = [_sample(store, run, digest) for digest in stages.values()]
+    labels = [classify(states) for states in generated]
+    last = generated[-1]
     return {
         "tasks": tasks,
         "stages": list(stages),
         "accuracy": float(accuracy),
-        "shares": [[float((labels == label).mean()) for label in range(len(known))] for labels in verdicts],
+        "shares": [[float((found == label).mean()) for label in range(len(known))] for found in labels],
         "real": [encode_array(_spread(real.train)) for real in known],
-        "dreamt": [encode_array(last[verdicts[-1] == label][:SHOWN]) for label in range(len(known))],
+        "generated": [encode_array(last[labels[-1] == label][:SHOWN]) for label in range(len(known))],
         **_compare(last[:COMPARED], known),
         "remarks": remarks,
     }
 
 
 def _spread(states: np.ndarray) -> np.ndarray:
-    """Some states, from the beginning of what was played to its end."""
+    """A few states, evenly spaced from the first to the last."""
     return states[np.linspace(0, len(states) - 1, SHOWN).astype(int)]
 
 
-def _dream(store: Store, run: RunResult, digest: str) -> np.ndarray:
-    """Fresh dreams of a kept generator; without its weights, those that were kept as pictures."""
-    artefact = store.stage(digest)
-    weights = read_memory(artefact).part("generator") if artefact.has("retained.safetensors") else None
+def _sample(store: Store, run: RunResult, digest: str) -> np.ndarray:
+    """New samples of a memory's generator; where its weights are not stored, the samples that are."""
+    memory = store.stage(digest)
+    weights = read_memory(memory).part("generator") if memory.has("retained.safetensors") else None
     if not weights:
-        pictures = stored_states(artefact, "dreamt")
-        assert pictures is not None
-        return pictures
-    context = context_of(run)
+        states = stored_states(memory, STORED)
+        assert states is not None
+        return states
+    context = context_of(run)  # "dreams" is the key of a random stream; renaming it would change the samples
     generator = generator_for(context.settings).load(context, weights)
-    return generator.sample(DREAMS, context.rng("dreams"), AT_ONCE).cpu().numpy()
+    return generator.sample(SAMPLES, context.rng("dreams"), CHUNK).cpu().numpy()
 
 
-def _compare(dreamt: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
+# -- copies
+
+
+def _compare(generated: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
     real = np.concatenate([states.train for states in known])
-    others = np.concatenate([states.test for states in known])
-    distances, nearest = nearest_states(dreamt, real)
+    others = np.concatenate([states.held_out for states in known])
+    distances, nearest = nearest_states(generated, real)
     closest = np.argsort(distances, kind="stable")[:SHOWN]
     return {
-        "closest": encode_array(dreamt[closest]),
+        "closest": encode_array(generated[closest]),
         "neighbours": encode_array(real[nearest[closest]]),
         "distance": float(np.median(distances)),
         "real_distance": float(np.median(nearest_states(others[:: max(1, len(others) // COMPARED)], real)[0])),
@@ -140,29 +144,32 @@ def _compare(dreamt: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
 
 
 def nearest_states(states: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each state, the root mean square difference in grey levels to the nearest real one, and which that is."""
+    """For each state the root mean square difference, in grey levels, to the nearest real one, and its index."""
     ours, theirs = (torch.from_numpy(array.reshape(len(array), -1).astype(np.float32)) for array in (states, real))
-    squares, nearest = torch.cdist(ours, theirs, compute_mode="use_mm_for_euclid_dist").min(dim=1)
-    del squares  # rounded, and worst near zero; what was found is measured again, exactly
-    differences = ours - theirs[nearest]
+    nearest = torch.cdist(ours, theirs, compute_mode="use_mm_for_euclid_dist").argmin(dim=1)
+    differences = ours - theirs[nearest]  # cdist by matrix products is inexact near zero, so measure again
     return differences.square().mean(dim=1).sqrt().numpy(), nearest.numpy()
 
 
+# -- tasks
+
+
 class TaskClassifier:
-    """A small classifier of states, linear in their pixels: which task do they show?"""
+    """Tells which task a state belongs to: ridge regression on shrunk frames."""
 
     def __init__(self, examples: list[np.ndarray]) -> None:
+        """`examples` are states of each task."""
         inputs = torch.cat([self._features(states) for states in examples])
         labels = torch.cat([torch.full((len(states),), label) for label, states in enumerate(examples)])
         targets = torch.nn.functional.one_hot(labels, len(examples)).to(inputs)
-        ridge = RIDGE * len(inputs) * torch.eye(inputs.shape[1])  # keeps pixels that never change from mattering
+        ridge = RIDGE * len(inputs) * torch.eye(inputs.shape[1])  # constant pixels get no weight
         self.weights = torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ targets)
 
     @staticmethod
     def _features(states: np.ndarray) -> torch.Tensor:
         """Shrunk frames in [-1, 1], and a one for the bias: (count, features)."""
         frames = torch.from_numpy(states.astype(np.float32) / 127.5 - 1)
-        side = min(SIDE, frames.shape[-1])
+        side = min(CLASSIFIER_SIDE, frames.shape[-1])
         pixels = torch.nn.functional.adaptive_avg_pool2d(frames, side).flatten(1)
         return torch.cat([pixels, torch.ones(len(pixels), 1)], dim=1)
 

@@ -1,19 +1,21 @@
-"""The frame of the page: its style and its fixed words. Everything is inline; nothing is fetched or run."""
+"""The page's frame: style sheet and fixed texts. Everything is inline; nothing is fetched and no script runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from string import Template
 
 from reaper.report.theme import DARK, LIGHT
+from reaper.results.metrics import METRICS
 
 _STYLE = Template("""
-:root { color-scheme: light dark; --ground: $light_ground; --ink: $light_ink; --muted: $light_muted;
+:root { color-scheme: light dark; --background: $light_background; --text: $light_text; --muted: $light_muted;
   --faint: $light_faint; }
 @media (prefers-color-scheme: dark) {
-  :root { --ground: $dark_ground; --ink: $dark_ink; --muted: $dark_muted; --faint: $dark_faint; } }
+  :root { --background: $dark_background; --text: $dark_text; --muted: $dark_muted; --faint: $dark_faint; } }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink);
+body { margin: 0; background: var(--background); color: var(--text);
   font: 17px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 3.5rem 1.25rem 5rem; }
 h1 { font-size: clamp(1.55rem, 4.5vw, 2.3rem); line-height: 1.25; font-weight: 650; margin: 0 0 .6rem;
@@ -21,14 +23,14 @@ h1 { font-size: clamp(1.55rem, 4.5vw, 2.3rem); line-height: 1.25; font-weight: 6
 h2 { font-size: 1.45rem; line-height: 1.3; margin: 3.5rem 0 .8rem; }
 h3 { font-size: 1.05rem; margin: 2.2rem 0 .5rem; }
 p { margin: .7rem 0; }
-p, figcaption, .cautions { max-width: 46rem; }
+p, figcaption, .caveats { max-width: 46rem; }
 .chart { display: block; max-width: 52rem; }
 .subtitle { color: var(--muted); margin: 0 0 1.6rem; }
 .note, figcaption { color: var(--muted); font-size: .88rem; line-height: 1.5; }
 figure { margin: 2.2rem 0; }
 img { display: block; width: 100%; height: auto; }
 figcaption { margin-top: .6rem; }
-.cautions { margin: 1rem 0; padding: .7rem 1rem .7rem 2rem; border-left: 3px solid var(--muted);
+.caveats { margin: 1rem 0; padding: .7rem 1rem .7rem 2rem; border-left: 3px solid var(--muted);
   background: var(--faint); border-radius: 0 6px 6px 0; font-size: .92rem; }
 .wide { overflow-x: auto; }
 h4 { font-size: .95rem; margin: 0 0 .4rem; }
@@ -40,14 +42,14 @@ video { display: block; width: 100%; height: auto; }
 .states > span { font-size: .86rem; color: var(--muted); }
 .pairs { margin-top: 1.1rem; padding-top: .9rem; border-top: 1px solid var(--faint); }
 .pair { display: grid; grid-template-columns: 5rem 1fr; gap: 0 1rem; align-items: center; margin: .35rem 0; }
-.films { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1.6rem; }
-.film { margin: .6rem 0 0; min-width: 0; }
+.videos { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1.6rem; }
+.video { margin: .6rem 0 0; min-width: 0; }
 .screen { display: grid; grid-template-columns: 1.3rem 1fr; gap: .25rem; }
-.screen .after { grid-column: 2; display: grid; grid-template-columns: repeat(var(--count), 1fr); }
-.screen .on { display: grid; grid-template-rows: repeat(var(--count), 1fr); }
-.screen .after, .screen .on { font-size: .76rem; line-height: 1.2; text-align: center; color: var(--muted);
+.screen .columns { grid-column: 2; display: grid; grid-template-columns: repeat(var(--count), 1fr); }
+.screen .rows { display: grid; grid-template-rows: repeat(var(--count), 1fr); }
+.screen .columns, .screen .rows { font-size: .76rem; line-height: 1.2; text-align: center; color: var(--muted);
   overflow: hidden; }
-.screen .on b { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: 600; overflow: hidden; }
+.screen .rows b { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: 600; overflow: hidden; }
 .screen video, .screen img { border-radius: 4px; }
 table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums;
   width: 100%; }
@@ -58,7 +60,7 @@ thead th { color: var(--muted); font-weight: 500; white-space: normal; vertical-
   border-bottom: 1px solid var(--muted); }
 tbody th { font-weight: 600; }
 .words, thead .words { white-space: normal; min-width: 9rem; line-height: 1.35; text-align: left; }
-.wide th:first-child { position: sticky; left: 0; background: var(--ground); }
+.wide th:first-child { position: sticky; left: 0; background: var(--background); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 1rem 0; font-size: .92rem; }
 dt { font-weight: 600; }
 dd { margin: 0; color: var(--muted); overflow-wrap: anywhere; }
@@ -78,7 +80,7 @@ STYLE = _STYLE.substitute(
     {
         f"{name}_{part}": getattr(theme, part)
         for name, theme in (("light", LIGHT), ("dark", DARK))
-        for part in ("ground", "ink", "muted", "faint")
+        for part in ("background", "text", "muted", "faint")
     }
 )
 
@@ -86,25 +88,33 @@ LEAD = (
     "An agent learns one task after another and never sees the earlier ones again. This page shows what it can still "
     "do at the end."
 )
-EXPLANATION = """
-<p>All tasks share one network of fixed size. An ordinary network, taught a new task, overwrites what it knew: it
-forgets. The conditions listed here are different ways of dealing with that, from doing nothing to rehearsing stored or
-dreamt experience.</p>
-<p>Scores are made comparable by <em>normalising</em> them: 0 is random play, 1 is a network trained on that task
-alone. <em>Kept</em> is the share of the earlier tasks&rsquo; normalised scores, when they were learnt, that is still
-there after the last task. <em>Forgetting</em> is how far a task has fallen from its best; <em>backward transfer</em>
-how it has changed since it was learnt; <em>forward transfer</em> how well it was played before it was learnt.
-<em>Memory</em> is all that is handed from one task to the next: the network, and what the condition remembers by.</p>
+
+
+def explanation() -> str:
+    """How to read the page; the metrics are those of the registry."""
+    definitions = "; ".join(f"<em>{escape(m.name)}</em> is {escape(m.definition)}" for m in METRICS.values())
+    return f"""
+<p>All tasks share one network of fixed size. Trained on a new task, an ordinary network overwrites what it knew: it
+forgets. The conditions listed here deal with this in different ways, from doing nothing to rehearsing stored or
+generated experience.</p>
+<p>Scores are <em>normalised</em> to make them comparable: 0 is random play, 1 is a DQN trained on that task alone. Of
+these normalised scores, {definitions}. <em>Memory</em> is all that is passed from one task to the next: the network,
+and what the condition needs to retain earlier tasks.</p>
 """
 
 
+def html_list(texts: Sequence[str], kind: str) -> str:
+    """A bulleted list of escaped texts; nothing for none."""
+    return f'<ul class="{kind}">{"".join(f"<li>{escape(text)}</li>" for text in texts)}</ul>' if texts else ""
+
+
 def prose(text: str) -> str:
-    """Escaped, with a number never parted from its per cent sign."""
+    """Escaped, with no line break between a number and its per cent sign."""
     return escape(text).replace(" %", "&nbsp;%")
 
 
-def page(headline: str, subtitle: str, conditions: str, sections: str, making: str) -> str:
-    """The whole document; the first two are escaped text, the others HTML."""
+def page(headline: str, subtitle: str, *, conditions: str, sections: str, provenance: str) -> str:
+    """The whole document; headline and subtitle are escaped text, the others HTML."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -118,9 +128,9 @@ def page(headline: str, subtitle: str, conditions: str, sections: str, making: s
 <h1>{headline}</h1>
 <p class="subtitle">{subtitle}</p>
 <p>{LEAD}</p>
-<details><summary>What you see here</summary>{EXPLANATION}{conditions}</details>
+<details><summary>How to read this page</summary>{explanation()}{conditions}</details>
 {sections}
-<section><h2>How it was made</h2>{making}</section>
+<section><h2>How these results were produced</h2>{provenance}</section>
 </main>
 </body>
 </html>

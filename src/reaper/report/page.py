@@ -1,4 +1,4 @@
-"""One self-contained page about a folder of runs, and the folder of files that goes with it."""
+"""The report: one self-contained HTML page on a folder of runs, and tables, figures and videos as files."""
 
 from __future__ import annotations
 
@@ -8,129 +8,139 @@ from html import escape
 from pathlib import Path
 from typing import Protocol
 
-from reaper.report import experiment_sections, layout
+from reaper.report import layout
 from reaper.report.cache import ReportCache
+from reaper.report.experiment_sections import SWEEP_HEADLINE, read_experiment_sections
 from reaper.report.findings import headline, listed
 from reaper.report.provenance import Provenance, read_provenance
 from reaper.report.rendering import RenderedFigure
-from reaper.report.score_tables import TextTable
-from reaper.report.scores import SequenceScores, gather_scores, rank_of
-from reaper.report.sequence_sections import Section, read_sequence_section, runs_to_record
-from reaper.report.table_formats import condition_names, csv_table, for_markdown, html_table, latex_table
+from reaper.report.scores import SequenceScores, condition_names, gather_scores, rank_of
+from reaper.report.sequence_sections import SequenceSection, read_sequence_section, runs_to_record
+from reaper.report.table_formats import csv_table, html_table, latex_table
+from reaper.report.text_report import markdown_report
+from reaper.report.text_table import TextTable
 from reaper.results import tidy
 from reaper.results.runs import RunResult, read_results
 from reaper.storage.files import atomic_write
 from reaper.storage.store import Store
 
-MOST_FILM_BYTES = (
-    7_500_000  # of all films together: as text in the page they take a third more, and it stays below 15 MB
-)
+# All videos together. Base64 makes them a third larger, and the page should stay below 15 MB.
+MAX_VIDEO_BYTES = 7_500_000
 
 
-class Part(Protocol):
-    """A part of the page: what is shown, and what is written beside it."""
+class Section(Protocol):
+    """A section of the page, and the tables and figures that are written alongside it."""
 
     @property
     def html(self) -> str: ...
     @property
-    def grids(self) -> Iterable[TextTable]: ...
+    def tables(self) -> Iterable[TextTable]: ...
     @property
     def figures(self) -> Iterable[RenderedFigure]: ...
 
 
 @dataclass(frozen=True)
 class Report:
-    """A folder of runs, read once, for the page and the files beside it."""
+    """A folder of runs, read once for the page and the files alongside it."""
 
     results: list[RunResult]
-    sections: list[Section]  # a sequence of tasks each
-    further: list[Part]  # what else there is to show, such as an analysis, in this order
-    making: Provenance
+    sequences: list[SequenceSection]
+    experiments: Sequence[Section]
+    provenance: Provenance
 
     @property
     def html(self) -> str:
-        sequences = [section.scores for section in self.sections]
+        scores = [section.scores for section in self.sequences]
         return layout.page(
-            layout.prose(headline(sequences) if sequences or not self.further else experiment_sections.HEADLINE),
-            escape(_subtitle(self.making, sequences)),
-            _pairs((result.name, result.condition["about"]) for result in _one_of_each(self.results)),
-            "\n".join(part.html for part in (*self.sections, *self.further)),
-            _making_html(self.making),
+            layout.prose(headline(scores) if scores or not self.experiments else SWEEP_HEADLINE),
+            escape(_subtitle(self.provenance, scores)),
+            conditions=_definitions((result.name, result.condition["about"]) for result in _one_per_name(self.results)),
+            sections="\n".join(section.html for section in (*self.sequences, *self.experiments)),
+            provenance=_provenance_html(self.provenance),
         )
 
 
 def read_report(store: Store, videos: bool = True) -> Report:
-    """What had to be played or trained for the report is kept in OUT/report/kept."""
-    results, kept = read_results(store), ReportCache(store.folder / "report" / "kept")
-    making, sequences = read_provenance(store, results), gather_scores(results)
-    films = sum(len(runs_to_record(scores)) for scores in sequences)
-    film_bytes = MOST_FILM_BYTES // films if videos and films else 0
+    """Rollouts made for the report are cached in OUT/report/cache."""
+    results, cache = read_results(store), ReportCache(store.folder / "report" / "cache")
+    sequences = gather_scores(results)
+    video_count = sum(len(runs_to_record(scores)) for scores in sequences)
+    video_bytes = MAX_VIDEO_BYTES // video_count if videos and video_count else 0
+    names = condition_names(sequences)
     sections = [
-        read_sequence_section(store, scores, condition_names(sequences), kept, film_bytes) for scores in sequences
+        read_sequence_section(store, scores, all_conditions=names, cache=cache, video_bytes=video_bytes)
+        for scores in sequences
     ]
-    kept.settle()
-    return Report(results, sections, [*experiment_sections.read_experiment_sections(store)], making)
+    cache.commit()
+    return Report(results, sections, read_experiment_sections(store), read_provenance(store, results))
 
 
-def _subtitle(making: Provenance, sequences: Sequence[SequenceScores]) -> str:
+def _subtitle(provenance: Provenance, sequences: Sequence[SequenceScores]) -> str:
     titles = list(dict.fromkeys(title for scores in sequences for title in scores.titles))
     orders = f", in {len(sequences)} orders" if len(sequences) > 1 else ""
-    seeds = f"{len(making.seeds)} seed{'s' if len(making.seeds) != 1 else ''}"
-    budget = "" if making.fraction == 1 else f", at {making.fraction:g} of the full training time"
+    seeds = f"{len(provenance.seeds)} seed{'s' if len(provenance.seeds) != 1 else ''}"
+    budget = "" if provenance.fraction == 1 else f", with {provenance.fraction:g} of the full training budget"
     return f"{listed(titles) or 'No tasks'}{orders}, {seeds}{budget}"
 
 
-def _one_of_each(results: list[RunResult]) -> list[RunResult]:
-    """One run of each condition, in the order of the table of conditions."""
-    plain = {result.name: result for result in results if not result.condition.get("base")}
-    return sorted(plain.values(), key=lambda result: rank_of(result.name))
+def _one_per_name(results: list[RunResult]) -> list[RunResult]:
+    """One run of each condition, in the order of the table of conditions; without the points of a sweep."""
+    named = {result.name: result for result in results if not result.condition.get("base")}
+    return sorted(named.values(), key=lambda result: rank_of(result.name))
 
 
-def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
     items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
     return f"<dl>{items}</dl>" if items else ""
 
 
-def _making_html(making: Provenance) -> str:
-    """The facts at once; long tables for those who ask."""
+def _provenance_html(provenance: Provenance) -> str:
+    """The facts, and the longer tables folded."""
     tables = "\n".join(
-        f"<details><summary>{escape(g.title)}</summary>{html_table(g, 0)}</details>" for g in making.grids
+        f"<details><summary>{escape(table.title)}</summary>{html_table(table, 0)}</details>"
+        for table in provenance.tables
     )
-    return _pairs(making.facts) + tables
+    return _definitions(provenance.facts) + tables
+
+
+# -- files
 
 
 def write_page(store: Store, path: str | Path, videos: bool = True) -> Path:
-    """The whole report as one file that needs nothing else: no network, no scripts, no other files."""
-    return _written(Path(path), read_report(store, videos).html)
+    """Writes the page as one file that needs no network, no scripts and no other files."""
+    return _write(Path(path), read_report(store, videos).html)
 
 
 def write_report(store: Store, commands: Sequence[str] = (), videos: bool = True) -> Path:
     """Writes OUT/report: index.html, scores.md, results.csv, figures/, tables/ and videos/; returns the page's path."""
     report, folder = read_report(store, videos), store.folder / "report"
-    parts: list[tuple[str, Part]] = [
-        (f"{number + 1}-" if len(report.sections) > 1 else "", section)
-        for number, section in enumerate(report.sections)
-    ]
-    for prefix, part in (*parts, *(("", part) for part in report.further)):
-        for figure in part.figures:
-            for name, content in figure.files.items():
-                _written(folder / "figures" / f"{prefix}{name}", content)
-        _write_tables(folder / "tables", part.grids, prefix)
-    _write_tables(folder / "tables", [*report.making.grids, report.making.every_stage])
-    for (prefix, _), section in zip(parts, report.sections, strict=True):
-        for film in section.films:
-            _written(folder / "videos" / f"{prefix}{film.file_name}", film.content)
-    _written(folder / "scores.md", for_markdown(store, commands))
-    _written(folder / "results.csv", tidy.as_csv(report.results, report.making.fraction))
-    return _written(folder / "index.html", report.html)
+    several = len(report.sequences) > 1
+    for place, section in enumerate(report.sequences):
+        prefix = f"{place + 1}-" if several else ""
+        _write_section(folder, section, prefix)
+        for video in section.videos:
+            _write(folder / "videos" / f"{prefix}{video.file_name}", video.content)
+    for section in report.experiments:
+        _write_section(folder, section)
+    _write_tables(folder / "tables", [*report.provenance.tables, report.provenance.every_stage])
+    _write(folder / "scores.md", markdown_report(store, commands))
+    _write(folder / "results.csv", tidy.as_csv(report.results, report.provenance.fraction))
+    return _write(folder / "index.html", report.html)
 
 
-def _write_tables(folder: Path, grids: Iterable[TextTable], prefix: str = "") -> None:
-    for grid in grids:
-        _written(folder / f"{prefix}{grid.stem}.tex", latex_table(grid))
-        _written(folder / f"{prefix}{grid.stem}.csv", csv_table(grid))
+def _write_section(folder: Path, section: Section, prefix: str = "") -> None:
+    for figure in section.figures:
+        for name, content in figure.files.items():
+            _write(folder / "figures" / f"{prefix}{name}", content)
+    _write_tables(folder / "tables", section.tables, prefix)
 
 
-def _written(path: Path, content: str | bytes) -> Path:
+def _write_tables(folder: Path, tables: Iterable[TextTable], prefix: str = "") -> None:
+    for table in tables:
+        _write(folder / f"{prefix}{table.stem}.tex", latex_table(table))
+        _write(folder / f"{prefix}{table.stem}.csv", csv_table(table))
+
+
+def _write(path: Path, content: str | bytes) -> Path:
     atomic_write(path, content.encode() if isinstance(content, str) else content)
     return path

@@ -1,4 +1,4 @@
-"""Our scores beside the paper's, where the tasks are the paper's: ratios, and a verdict a row."""
+"""Our scores compared with the paper's, where the tasks are the paper's: ratios, and one verdict per row."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from reaper.paper.results import SINGLE, Score, average_ratio
 from reaper.report.findings import listed
-from reaper.report.score_tables import NOTHING, TextTable, memory_unit, moments, number, score
 from reaper.report.scores import ConditionScores, Reference, SequenceScores
+from reaper.report.text_table import UNKNOWN, TextTable, mean_and_deviation, memory_unit, number, score
 
 Row = tuple[str, ConditionScores | Reference, tuple[Score | None, ...]]  # label, ours, the paper's
-NOT_COMPARABLE = "run at a fraction of the budget, so not comparable"
+NOT_COMPARABLE = "not comparable: run at a fraction of the budget"
 
 
 def verdict(titles: tuple[str, ...], ours: list[Score | None], theirs: tuple[Score | None, ...], share: float) -> str:
     """Whether the paper's row was reproduced: on every task within the larger of the two standard deviations."""
     pairs = [(title, a, b) for title, a, b in zip(titles, ours, theirs, strict=True) if a and b]
     if not pairs:
-        return NOTHING
+        return UNKNOWN
     if share < 1:
         return NOT_COMPARABLE
     apart = [(title, a.mean - b.mean) for title, a, b in pairs if abs(a.mean - b.mean) > max(a.deviation, b.deviation)]
@@ -29,11 +29,11 @@ def verdict(titles: tuple[str, ...], ours: list[Score | None], theirs: tuple[Sco
     one_sided = f"better on {listed(better)}" if better else f"worse on {listed(worse)}" if worse else ""
     if len(apart) == len(pairs):
         return "better" if better else "worse"
-    return one_sided or "reproduced within the spread"
+    return one_sided or "reproduced"
 
 
 def paper_table(scores: SequenceScores) -> TextTable | None:
-    """What the paper prints for the same conditions and tasks, ours as a share of it; None where it prints nothing."""
+    """The paper's scores for the same conditions and tasks, and ours relative to them; None where it has none."""
     rows: list[Row] = [(row.name, row, row.published) for row in scores.conditions if row.published]
     rows += [(row.label, row, row.published) for row in scores.references if any(row.published)]
     if not any(isinstance(row, ConditionScores) for _, row, _ in rows):
@@ -47,35 +47,34 @@ def paper_table(scores: SequenceScores) -> TextTable | None:
     columns["verdict"] = [
         verdict(scores.titles, own, theirs, share) for own, (_, _, theirs) in zip(ours, rows, strict=True)
     ]
-    return TextTable(
-        "Beside the paper", tuple(columns), list(zip(*columns.values(), strict=True)), _notes(share), "paper"
-    )
+    rows_of_text = list(zip(*columns.values(), strict=True))
+    return TextTable("Compared with the paper", tuple(columns), rows_of_text, _notes(share), name="paper")
 
 
 def _notes(share: float) -> list[str]:
     notes = [
-        "The paper's scores; in brackets, our mean over the paper's. Of single: scores as shares of those of single, "
-        "averaged over tasks."
+        "The paper's scores; in brackets, our mean divided by the paper's. Share of single: scores divided by those of "
+        "the single-task DQNs, averaged over tasks."
     ]
     if share < 1:
-        return [*notes, f"Trained with {share:.3g} of the paper's budget, so the two are not comparable."]
-    return [*notes, "Within the spread: the means differ by at most the larger of the two standard deviations."]
+        return [*notes, f"Trained with {share:.3g} of the paper's budget, so the scores are not comparable."]
+    return [*notes, "Reproduced: the means differ by at most the larger of the two standard deviations."]
 
 
 def _ours(row: ConditionScores | Reference) -> list[Score | None]:
-    return [Score(*moments(games)) if len(games) else None for games in row.games]
+    return [Score(*mean_and_deviation(scores)) if len(scores) else None for scores in row.episodes]
 
 
 def _printed(ours: Score | None, theirs: Score | None) -> str:
-    """The paper's score and the ratio of ours to it; no ratio to a score that is not above zero."""
+    """The paper's score and the ratio of ours to it; no ratio to a score of zero or less."""
     if not theirs:
-        return NOTHING
-    ratio = number(ours.mean / theirs.mean) if ours and theirs.mean > 0 else NOTHING
+        return UNKNOWN
+    ratio = number(ours.mean / theirs.mean) if ours and theirs.mean > 0 else UNKNOWN
     return f"{score(*theirs, 0)} ({ratio})"
 
 
 def _share_columns(scores: SequenceScores, rows: list[Row]) -> dict[str, list[str]]:
-    """The paper's own summary of a row (90 % for `reh`, 80 % for `RePR`), and ours computed alike."""
+    """The paper's own summary of a row (90 % for `reh`, 80 % for `RePR`), and ours computed the same way."""
     if not all(task in SINGLE for task in scores.tasks) or len(scores.tasks) != len(SINGLE):
         return {}
     shares = [
@@ -83,11 +82,11 @@ def _share_columns(scores: SequenceScores, rows: list[Row]) -> dict[str, list[st
         for label, row, _ in rows
     ]
     ours, theirs = zip(*shares, strict=True)
-    return {"of single": list(map(_percent, ours)), "of single, paper": list(map(_percent, theirs))}
+    return {"share of single": list(map(_percent, ours)), "share of single (paper)": list(map(_percent, theirs))}
 
 
 def _share_of_single(condition: ConditionScores) -> float:
-    """Not known where a task's own DQN does not score above zero."""
+    """NaN where a single-task DQN does not score above zero."""
     pairs = [(run.final.mean(axis=1), run.single.mean(axis=1)) for run in condition.complete]
     if not pairs or any((single <= 0).any() for _, single in pairs):
         return math.nan
@@ -95,7 +94,7 @@ def _share_of_single(condition: ConditionScores) -> float:
 
 
 def _percent(share: float) -> str:
-    return NOTHING if math.isnan(share) else f"{share * 100:.0f} %"
+    return UNKNOWN if math.isnan(share) else f"{share * 100:.0f} %"
 
 
 def _memory_column(rows: list[Row]) -> dict[str, list[str]]:
@@ -103,4 +102,4 @@ def _memory_column(rows: list[Row]) -> dict[str, list[str]]:
     if all(map(math.isnan, sizes)):
         return {}
     name, size, decimals = memory_unit(sizes)
-    return {f"memory, paper ({name})": [number(value / size, decimals) for value in sizes]}
+    return {f"memory in the paper ({name})": [number(value / size, decimals) for value in sizes]}

@@ -8,18 +8,17 @@ from typing import Any
 from reaper.config.overrides import differences
 from reaper.config.presets import PAPER
 from reaper.config.sparse_json import from_json
-from reaper.report.score_tables import TextTable
 from reaper.report.scores import rank_of
+from reaper.report.text_table import TextTable
 from reaper.results.runs import RunResult, stages_of
-from reaper.storage.manifests import Provenance as StageProvenance
 from reaper.storage.parsing import SparseSettings
 from reaper.storage.store import Artefact, Store
 
-# What a record says of the machine that may be shown to anyone: no name of it, its user or its folders.
+# The facts about a machine that may be published: nothing that names it, its user or its folders.
 _MACHINE = ("device", "processor", "threads", "torch", "version")
-_LABELS = {"version": "reaper, while it ran"}
+_LABELS = {"version": "reaper at run time"}
 
-# Where results may differ from the paper's for another reason than settings; docs/deviations.md tells each in full.
+# Why results may differ from the paper's apart from settings; docs/deviations.md explains each.
 DEVIATIONS = (
     ("Budgets count agent steps", "one agent step is four emulator frames"),
     ("Parallel environments", "budgets and ratios stay per agent step"),
@@ -34,7 +33,7 @@ DEVIATIONS = (
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a reader needs in order to judge the numbers, or to make them again."""
+    """What a reader needs to judge the numbers or to reproduce them."""
 
     version: str
     preset: str
@@ -46,7 +45,7 @@ class Provenance:
     machines: dict[str, list[str]]  # device, processor, torch ... -> the values that occur
     time: TextTable
     settings: TextTable
-    own_settings: TextTable | None  # of conditions that differ from the rest
+    condition_settings: TextTable | None  # of conditions that differ from the rest
     every_stage: TextTable
 
     @property
@@ -64,42 +63,39 @@ class Provenance:
             ("seeds", ", ".join(map(str, self.seeds))),
             ("stages", f"{done} {self.stages} finished"),
             *((_LABELS.get(name, name), ", ".join(values)) for name, values in self.machines.items()),
-            ("time", f"{duration(self.seconds)} of work" if self.seconds else "none yet"),
+            ("wall time", f"{duration(self.seconds)} over all stages" if self.seconds else "none yet"),
         ]
 
     @property
-    def grids(self) -> list[TextTable]:
-        """Those that have anything in them."""
-        grids = (self.time, self.settings, self.own_settings, deviation_table())
-        return [grid for grid in grids if grid and grid.rows]
+    def tables(self) -> list[TextTable]:
+        """Those that are not empty, without the long list of stages."""
+        tables = (self.time, self.settings, self.condition_settings, deviation_table())
+        return [table for table in tables if table and table.rows]
 
 
 def read_provenance(store: Store, results: list[RunResult]) -> Provenance:
     header = store.header
     digests = {digest: None for result in results for digest in _digests(result)}
-    done = [store.stage(digest) for digest in digests if store.has(digest)]
-    made = [artefact.provenance() for artefact in done]
+    finished = [store.stage(digest) for digest in digests if store.has(digest)]
     machines: dict[str, set[str]] = {}
-    seconds: dict[str, list[tuple[float, int]]] = {}  # kind -> how long each stage took, for how many frames
-    for artefact, record in zip(done, made, strict=True):
-        taken = (record.seconds, _trained_frames(artefact))
-        seconds.setdefault(artefact.manifest.kind, []).append(taken)
+    for stage in finished:
+        provenance = stage.provenance()
         for name in _MACHINE:
-            if value := getattr(record, name):
+            if value := getattr(provenance, name):
                 machines.setdefault(name, set()).add(str(value))
     return Provenance(
-        header.version,
-        header.preset,
-        header.fraction,
-        tuple(sorted({result.seed for result in results})),
-        len(done),
-        len(digests),
-        sum(taken for values in seconds.values() for taken, _ in values),
-        {name: sorted(values) for name, values in sorted(machines.items())},
-        _time_grid(seconds),
-        _settings_grid(header.settings),
-        _own_settings_grid(header.settings, results),
-        _stage_grid(done, made),
+        version=header.version,
+        preset=header.preset,
+        fraction=header.fraction,
+        seeds=tuple(sorted({result.seed for result in results})),
+        stages_done=len(finished),
+        stages=len(digests),
+        seconds=sum(map(_seconds, finished)),
+        machines={name: sorted(values) for name, values in sorted(machines.items())},
+        time=_time_table(finished, _training_steps(results)),
+        settings=_settings_table(header.settings),
+        condition_settings=_condition_settings_table(header.settings, results),
+        every_stage=_stage_table(finished),
     )
 
 
@@ -108,8 +104,11 @@ def _digests(result: RunResult) -> list[str]:
     return [*found, record.random] if record.random else found
 
 
+# -- time
+
+
 def duration(seconds: float) -> str:
-    """As a person would say it."""
+    """In the unit that suits it."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     if seconds < 3600:
@@ -117,56 +116,65 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _trained_frames(artefact: Artefact) -> int:
-    """Agent steps that a stage trained for; 0 where it trained no agent."""
-    spec = artefact.spec
-    part = {"short-term": "short_term", "consolidate": "long_term" if "memory" in spec.get("parents", ()) else None}
-    return spec.get("settings", {}).get(part.get(artefact.manifest.kind), {}).get("agent_steps", 0)
+def _seconds(stage: Artefact) -> float:
+    return stage.provenance().seconds
 
 
-def _time_grid(seconds: dict[str, list[tuple[float, int]]]) -> TextTable:
+def _training_steps(results: list[RunResult]) -> dict[str, int]:
+    """Digest -> agent steps of training; the first long-term agent is a copy and trains for none."""
+    steps = {}
+    for result in results:
+        steps |= dict.fromkeys(result.record.teachers, result.settings.short_term.agent_steps)
+        steps |= dict.fromkeys(result.record.memories[1:], result.settings.long_term.agent_steps)
+    return steps
+
+
+def _time_table(stages: list[Artefact], training_steps: dict[str, int]) -> TextTable:
+    by_kind: dict[str, list[Artefact]] = {}
+    for stage in stages:
+        by_kind.setdefault(stage.manifest.kind, []).append(stage)
+    total = {kind: sum(map(_seconds, alike)) for kind, alike in by_kind.items()}
     rows = []
-    total = {kind: sum(taken for taken, _ in values) for kind, values in seconds.items()}
-    for kind in sorted(seconds, key=lambda kind: -total[kind]):
-        training = [(taken, frames) for taken, frames in seconds[kind] if frames]
-        time = sum(taken for taken, _ in training)
-        rate = f"{sum(frames for _, frames in training) / time:,.0f}" if time else ""
-        count = len(seconds[kind])
-        rows.append((kind, str(count), duration(total[kind]), duration(total[kind] / count), rate))
+    for kind, alike in sorted(by_kind.items(), key=lambda entry: -total[entry[0]]):
+        training = [(steps, _seconds(stage)) for stage in alike if (steps := _steps_of(stage, training_steps))]
+        time = sum(seconds for _, seconds in training)
+        rate = f"{sum(steps for steps, _ in training) / time:,.0f}" if time else ""
+        rows.append((kind, str(len(alike)), duration(total[kind]), duration(total[kind] / len(alike)), rate))
     if rows:
-        count = sum(map(len, seconds.values()))
-        rows.append(("together", str(count), duration(sum(total.values())), "", ""))
-    notes = ["Each stage's own time; stages that ran side by side each count in full."]
+        rows.append(("total", str(len(stages)), duration(sum(total.values())), "", ""))
+    notes = ["Wall time of each stage; stages that ran concurrently each count in full."]
     if any(row[-1] for row in rows):
-        rest = "tests and the training of generators included"
-        notes.append(f"Frames a second: agent steps of training over all of the time of their stages, {rest}.")
-    return TextTable("Wall time", ("kind of stage", "stages", "time", "time a stage", "frames a second"), rows, notes)
+        notes.append("The rate includes the time for evaluations and for training generators.")
+    header = ("kind of stage", "stages", "time", "time per stage", "agent steps per second")
+    return TextTable("Wall time", header, rows, notes)
 
 
-def _stage_grid(done: list[Artefact], made: list[StageProvenance]) -> TextTable:
-    """Every stage by itself: for the files, since it would be the longest table of the page."""
-    rows = [
-        (artefact.title, artefact.manifest.kind, f"{record.seconds:.1f}")
-        for artefact, record in zip(done, made, strict=True)
-    ]
+def _steps_of(stage: Artefact, training_steps: dict[str, int]) -> int:
+    return training_steps.get(stage.manifest.digest, 0)
+
+
+def _stage_table(stages: list[Artefact]) -> TextTable:
+    """Every stage: only for the files, since it would be the longest table of the page."""
+    rows = [(stage.title, stage.manifest.kind, f"{_seconds(stage):.1f}") for stage in stages]
     return TextTable("Wall time of every stage", ("stage", "kind", "seconds"), rows, name="stages")
 
 
+# -- settings
+
+
 def deviation_table() -> TextTable:
-    notes = ["docs/deviations.md, in the source, tells all of them, and what was tried."]
-    return TextTable(
-        "Where the code departs from the paper", ("departure", "in short"), list(DEVIATIONS), notes, "deviations"
-    )
+    notes = ["docs/deviations.md in the source lists all of them."]
+    return TextTable("Deviations from the paper", ("deviation", "summary"), list(DEVIATIONS), notes, name="deviations")
 
 
-def _settings_grid(settings: SparseSettings) -> TextTable:
+def _settings_table(settings: SparseSettings) -> TextTable:
     changed = differences(from_json(settings), PAPER)
     rows = [(_flag(name), _plain(here), _plain(paper)) for name, (here, paper) in changed.items()]
     return TextTable("Settings that differ from the paper's", ("setting", "here", "paper"), rows, name="settings")
 
 
-def _own_settings_grid(settings: SparseSettings, results: list[RunResult]) -> TextTable | None:
-    """Conditions may have settings of their own (a variant of the preset, or overrides)."""
+def _condition_settings_table(settings: SparseSettings, results: list[RunResult]) -> TextTable | None:
+    """Settings of conditions that differ from the rest (a variant of the preset, or overrides)."""
     base = from_json(settings)
     rows = {
         (*rank_of(result.name), _flag(name)): (result.name, _flag(name), _plain(here), _plain(there))

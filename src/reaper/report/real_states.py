@@ -1,4 +1,4 @@
-"""Real states of each task, to hold dreams against: played anew by the task's own DQN, whose replay was never kept."""
+"""Real states of each task, to compare generated ones with. Its teacher plays them: no replay is stored."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from reaper.results.runs import RunResult
 from reaper.storage.store import Artefact, Store
 from reaper.tasks.sequence import find_task
 
-GAMES, HELD_OUT = 16, 4  # played side by side; the last ones are for testing alone
-MOMENTS, APART = 120, 2  # states kept of each game, and steps from one to the next
+NUM_ENVS, HELD_OUT = 16, 4  # parallel environments; the states of the last ones are held out
+SAMPLES, INTERVAL = 120, 2  # states taken from each environment, and agent steps between them
 
 
 @dataclass(frozen=True)
 class RealStates:
-    """Of one task: (count, history, size, size), uint8."""
+    """States of one task: uint8, (count, *observation)."""
 
     train: np.ndarray
-    test: np.ndarray  # from games of their own
+    held_out: np.ndarray  # from other episodes
 
 
 def read_real_states(store: Store, run: RunResult) -> tuple[list[RealStates | None], list[str]]:
-    """For each task whose teacher is finished, and why some had to be taken from the few pictures in the store."""
+    """One entry per task, None where its teacher is not finished; and which tasks could not be played here."""
     found: list[RealStates | None] = []
     remarks: list[str] = []
     for task, title, digest in zip(run.tasks, run.titles, run.record.teachers, strict=True):
-        artefact = store.stage(digest) if store.has(digest) else None
+        teacher = store.stage(digest) if store.has(digest) else None
         try:
-            found.append(_played(run, task, artefact) if artefact else None)
+            found.append(_play(run, task, teacher) if teacher else None)
         except UserError as error:
-            found.append(_pictured(artefact) if artefact else None)
-            remarks.append(f"{title} could not be played here ({error}); its 64 stored pictures stand in.")
+            found.append(_stored(teacher) if teacher else None)
+            remarks.append(f"{title} could not be played here ({error}); its 64 stored states are used instead.")
     return found, remarks
 
 
@@ -44,31 +44,31 @@ def context_of(run: RunResult) -> Context:
     return Context(run.settings, run.record.num_actions, run.seed, ("report",))
 
 
-def _played(run: RunResult, task: str, teacher: Artefact) -> RealStates:
-    """With the exploration of the teacher's training, from its first frame to its last."""
+def _play(run: RunResult, task: str, teacher: Artefact) -> RealStates:
+    """Plays with the exploration schedule of the teacher's training, compressed to a few hundred steps."""
     if not teacher.has("agent.safetensors"):
-        return _pictured(teacher)
+        return _stored(teacher)
     context = context_of(run)
     network = context.q_network(teacher.tensors("agent")).eval()
-    games = context.open(find_task(task), GAMES)
-    actor = Actor(games, run.settings.observation.frame_stack, context.num_actions, context.device)
+    envs = context.open(find_task(task), NUM_ENVS)
+    actor = Actor(envs, run.settings.observation.frame_stack, context.num_actions, context.device)
     rng = context.cpu_rng("states", task)
     actor.begin(context.derive_seed("states", task))
-    kept, steps = [], MOMENTS * APART
+    samples, steps = [], SAMPLES * INTERVAL
     for step in range(steps):
-        frame = step * run.settings.short_term.agent_steps // steps
-        actor.send(network, exploration(frame, run.settings.training), rng)
+        trained = step * run.settings.short_term.agent_steps // steps
+        actor.send(network, exploration(trained, run.settings.training), rng)
         actor.receive()
-        if step % APART == APART - 1:
-            kept.append(actor.stack.cpu().numpy().copy())
+        if step % INTERVAL == INTERVAL - 1:
+            samples.append(actor.stack.cpu().numpy().copy())
     actor.rest()
-    games.close()
-    states = np.stack(kept)  # (moments, games, history, size, size)
-    train, test = states[:, :-HELD_OUT], states[:, -HELD_OUT:]
-    return RealStates(train.reshape(-1, *states.shape[2:]), test.reshape(-1, *states.shape[2:]))
+    envs.close()
+    states = np.stack(samples)  # (samples, envs, *observation)
+    train, held_out = states[:, :-HELD_OUT], states[:, -HELD_OUT:]
+    return RealStates(train.reshape(-1, *states.shape[2:]), held_out.reshape(-1, *states.shape[2:]))
 
 
-def _pictured(teacher: Artefact) -> RealStates:
+def _stored(teacher: Artefact) -> RealStates:
     states = stored_states(teacher, "real")
     if states is None:
         raise DamagedArtefact(teacher.folder / "pictures.safetensors", "is missing")
@@ -76,11 +76,11 @@ def _pictured(teacher: Artefact) -> RealStates:
     return RealStates(states[:border], states[border:])
 
 
-def stored_states(artefact: Artefact, name: str) -> np.ndarray | None:
-    """States that a stage kept for the report: (count, history, size, size)."""
-    if not artefact.has("pictures.safetensors"):
+def stored_states(stage: Artefact, name: str) -> np.ndarray | None:
+    """The few states that a stage stores for the report: (count, *observation)."""
+    if not stage.has("pictures.safetensors"):
         return None
-    states = artefact.tensors("pictures").get(name)
+    states = stage.tensors("pictures").get(name)
     if states is not None and (states.ndim != 4 or states.dtype != torch.uint8 or 0 in states.shape):
-        raise DamagedArtefact(artefact.folder / "pictures.safetensors", "holds no pictures")
+        raise DamagedArtefact(stage.folder / "pictures.safetensors", "holds no images")
     return None if states is None else states.numpy()

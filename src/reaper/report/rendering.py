@@ -1,4 +1,4 @@
-"""Figures on their way to the page and to the files beside it."""
+"""Renders figures for the page, in a light and a dark theme, and for the files alongside it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 
 from reaper.report.theme import DARK, LIGHT, Theme, as_pdf, as_png, drawing
 
+Draw = Callable[[Theme], Figure | None]  # None where there is nothing to draw
+
 
 def data_uri(kind: str, content: bytes) -> str:
-    """A file inside the page."""
+    """A file embedded in the page."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
@@ -29,7 +31,7 @@ class RenderedFigure:
 
     @property
     def html(self) -> str:
-        """On a narrow screen the picture scrolls by itself, so that what is written in it can be read."""
+        """On a narrow screen the image scrolls on its own, so that its labels stay legible."""
         light, dark = (data_uri("image/png", png) for png in (self.light, self.dark))
         return (
             '<figure><div class="wide"><picture class="chart">'
@@ -40,25 +42,25 @@ class RenderedFigure:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Name -> content, to be written beside the page."""
+        """Name -> content, to be written alongside the page."""
         files = {f"{self.name}.png": self.light}
         return {**files, f"{self.name}.pdf": self.pdf} if self.pdf else files
 
 
 def render_for_files(name: str, caption: str, draw: Callable[[Theme], Figure]) -> RenderedFigure:
-    """A figure that is not in the page, so that it needs no dark theme."""
+    """A figure that is not on the page and so needs no dark version."""
     with drawing(LIGHT):
         figure = draw(LIGHT)
         png = as_png(figure)
-        return RenderedFigure(name, caption, png, png, as_pdf(figure))
+        return RenderedFigure(name, caption, light=png, dark=png, pdf=as_pdf(figure))
 
 
-def render_figure(name: str, caption: str, draw: Callable[[Theme], Figure | None]) -> list[RenderedFigure]:
-    """The figure drawn in both themes, in a list; an empty one where there is nothing to draw."""
+def render_figure(name: str, caption: str, draw: Draw) -> list[RenderedFigure]:
+    """The figure in a list, or an empty list where there is nothing to draw."""
     with drawing(LIGHT):
         if (figure := draw(LIGHT)) is None:
             return []
         light, pdf = as_png(figure), as_pdf(figure)
     with drawing(DARK):
         figure = draw(DARK)
-        return [RenderedFigure(name, caption, light, as_png(figure), pdf)] if figure else []
+        return [RenderedFigure(name, caption, light=light, dark=as_png(figure), pdf=pdf)] if figure else []

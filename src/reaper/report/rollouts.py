@@ -1,4 +1,4 @@
-"""Films for the page: an agent after each of its tasks plays all it knows, so that forgetting can be watched."""
+"""Videos for the page: after each task, the agent plays every task it has learnt, which makes forgetting visible."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from reaper.report.videos import FRAMES_PER_SECOND, encoder, grey, write_mp4
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
 
-FORMAT = 2  # of what is kept; another one makes it anew
+FORMAT = 2  # of cached videos; raising it makes them again
 SECONDS = 10
-WIDE = 528  # pixels, about, for all columns of a film
-BORDER = 4
-GROUND, INK, DIM = 24, 235, 130
+WIDTH = 528  # pixels, about, of a whole video
+BORDER = 4  # pixels between tiles
+BACKGROUND, TEXT, DIM = 24, 235, 130  # grey levels
 
-Clip = list[tuple[np.ndarray, float]]  # frames, grey or in colour, and the score so far
+Rollout = list[tuple[np.ndarray, float]]  # frames, grey or in colour, with the score so far
+Rollouts = dict[tuple[int, int], Rollout]  # by (task, number of tasks learnt before the last): row and column
 
 
 @dataclass(frozen=True)
 class RolloutVideo:
-    """A grid of games: a row a task, a column a stage."""
+    """A grid of rollouts: one row per task, one column per number of tasks learnt."""
 
     condition: str
     seed: int
@@ -48,115 +49,129 @@ class RolloutVideo:
 
     @property
     def html(self) -> str:
-        """The film with its rows and columns named around it."""
-        count, source = len(self.titles), data_uri(self.kind, self.content)
+        """The video with labels for its rows and columns."""
+        source = data_uri(self.kind, self.content)
         about = escape(f"{self.condition} playing each task, after each task")
         if self.kind.startswith("video"):
-            picture = f'<video src="{source}" aria-label="{about}" autoplay loop muted playsinline controls></video>'
+            video = f'<video src="{source}" aria-label="{about}" autoplay loop muted playsinline controls></video>'
         else:
-            picture = f'<img src="{source}" alt="{about}">'
-        after = "".join(f"<span>after {escape(title)}</span>" for title in self.titles)
-        on = "".join(f"<b>{escape(title)}</b>" for title in self.titles)
-        style = f"--count:{count}"
+            video = f'<img src="{source}" alt="{about}">'
+        columns = "".join(f"<span>after {escape(title)}</span>" for title in self.titles)
+        rows = "".join(f"<b>{escape(title)}</b>" for title in self.titles)
         return (
-            f'<figure class="film"><h4>{escape(self.condition)}</h4><div class="screen" style="{style}">'
-            f'<div class="after">{after}</div><div class="on">{on}</div>{picture}</div></figure>'
+            f'<figure class="video"><h4>{escape(self.condition)}</h4>'
+            f'<div class="screen" style="--count:{len(self.titles)}">'
+            f'<div class="columns">{columns}</div><div class="rows">{rows}</div>{video}</div></figure>'
         )
 
 
-def read_rollout_video(store: Store, run: RunResult, kept: ReportCache, most_bytes: int) -> RolloutVideo | None:
-    """The film of a run, as far as it has come; None where it has no agent yet."""
+def read_rollout_videos(
+    store: Store, runs: Sequence[RunResult], cache: ReportCache, max_bytes: int
+) -> tuple[list[RolloutVideo], list[str]]:
+    """One video per run, of at most this size, and why some could not be made."""
+    videos, remarks = [], []
+    for run in runs:
+        try:
+            video = read_rollout_video(store, run, cache, max_bytes)
+        except UserError as error:
+            remarks.append(f"No video of {run.name}: {error}.")
+        else:
+            videos += [video] if video else []
+    return videos, remarks
+
+
+def read_rollout_video(store: Store, run: RunResult, cache: ReportCache, max_bytes: int) -> RolloutVideo | None:
+    """The video of a run's agents so far; None where there is none yet."""
     memories = [digest if store.has(digest) else None for digest in run.record.memories]
-    ready = [digest for digest in memories if digest and store.stage(digest).has("agent.safetensors")]
-    if not ready:
+    if not any(digest and store.stage(digest).has("agent.safetensors") for digest in memories):
         return None
-    inputs = {"format": FORMAT, "memories": memories, "encoder": encoder(), "bytes": most_bytes}
+    inputs = {"format": FORMAT, "memories": memories, "encoder": encoder(), "bytes": max_bytes}
 
     def make() -> dict[str, Any]:
-        return {"content": base64.b64encode(_encoded(_frames(store, run, memories), most_bytes)).decode()}
+        return {"content": base64.b64encode(_encoded(_images(store, run, memories), max_bytes)).decode()}
 
-    value = kept.get("film", inputs, make)
+    value = cache.get("video", inputs, make)
     kind = "video/mp4" if encoder() else "image/webp"
-    with kept.read("film"):
-        return RolloutVideo(run.name, run.seed, list(run.titles), kind, base64.b64decode(value["content"]))
+    with cache.parsing("video"):
+        content = base64.b64decode(value["content"])
+        return RolloutVideo(run.name, run.seed, list(run.titles), kind=kind, content=content)
 
 
-def _clip(agent: Agent, task: str) -> Clip:
+# -- drawing
+
+
+def _rollout(agent: Agent, task: str) -> Rollout:
     return list(islice(agent.play(task, for_people=True), SECONDS * FRAMES_PER_SECOND))
 
 
-def _frames(store: Store, run: RunResult, memories: Sequence[str | None]) -> list[Image.Image]:
-    """All moments of the grid; a game that is over stays as it ended."""
-    clips: dict[tuple[int, int], Clip] = {}
-    for stage, digest in enumerate(memories):
+def _images(store: Store, run: RunResult, memories: Sequence[str | None]) -> list[Image.Image]:
+    rollouts: Rollouts = {}
+    for column, digest in enumerate(memories):
         if digest:
             agent = load(store.path_of(digest))
-            clips |= {(place, stage): _clip(agent, task) for place, task in enumerate(run.tasks[: stage + 1])}
-    moments = max(map(len, clips.values()))
-    return [_moment(run, memories, clips, moment) for moment in range(moments)]
+            rollouts |= {(row, column): _rollout(agent, task) for row, task in enumerate(run.tasks[: column + 1])}
+    grid = _Grid(run, rollouts)
+    return [grid.image(step, memories) for step in range(max(map(len, rollouts.values())))]
 
 
-def _moment(run: RunResult, memories: Sequence[str | None], clips: dict, moment: int) -> Image.Image:
-    count, size = len(run.tasks), run.settings.observation.frame_size
-    side = size * max(1, WIDE // count // size)
-    letters = min(24, max(12, side // 7))
-    wide, high = side + BORDER, side + letters + 2 * BORDER
-    mode = "RGB" if any(clip[0][0].ndim == 3 for clip in clips.values()) else "L"
-    sides = (wide * count // 2 * 2, high * count // 2 * 2)  # video needs even ones
-    picture = Image.new(mode, sides, grey(GROUND, mode))
-    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(letters)
-    for place in range(count):
-        for stage, digest in enumerate(memories):
-            left, top = stage * wide + BORDER // 2, place * high + BORDER // 2
-            clip = clips.get((place, stage))
-            if clip is None:
-                text = "not learnt yet" if digest or place > stage else "not finished"
-                draw.text((left + side // 2, top + side // 2), text, fill=grey(DIM, mode), font=font, anchor="mm")
-                continue
-            frame, score = clip[min(moment, len(clip) - 1)]
-            over = moment >= len(clip)
-            how = Image.Resampling.NEAREST if frame.ndim == 2 else Image.Resampling.BOX
-            tile = Image.fromarray(frame).convert(mode).resize((side, side), how)
-            picture.paste(ImageEnhance.Brightness(tile).enhance(0.5) if over else tile, (left, top))
-            words = f"{score:g}, over" if over else f"{score:g}"
-            draw.text((left + 2, top + side + 2), words, fill=grey(DIM if over else INK, mode), font=font)
-    return picture
+class _Grid:
+    """Draws all rollouts at one step; a finished episode keeps its last frame, darkened."""
+
+    def __init__(self, run: RunResult, rollouts: Rollouts) -> None:
+        self.rollouts, self.count = rollouts, len(run.tasks)
+        frames = [rollout[0][0] for rollout in rollouts.values()]
+        size = run.settings.observation.frame_size
+        self.side = size * max(1, WIDTH // self.count // size)
+        self.letters = min(24, max(12, self.side // 7))
+        self.mode = "RGB" if any(frame.ndim == 3 for frame in frames) else "L"
+        self.font = ImageFont.load_default(self.letters)
+
+    def image(self, step: int, memories: Sequence[str | None]) -> Image.Image:
+        wide, high = self.side + BORDER, self.side + self.letters + 2 * BORDER
+        size = (wide * self.count // 2 * 2, high * self.count // 2 * 2)  # H.264 needs even sides
+        image = Image.new(self.mode, size, grey(BACKGROUND, self.mode))
+        for row in range(self.count):
+            for column, digest in enumerate(memories):
+                corner = column * wide + BORDER // 2, row * high + BORDER // 2
+                if rollout := self.rollouts.get((row, column)):
+                    self._draw_frame(image, corner, rollout, step)
+                else:
+                    text = "not learnt yet" if digest or row > column else "not finished"
+                    centre = corner[0] + self.side // 2, corner[1] + self.side // 2
+                    ImageDraw.Draw(image).text(centre, text, fill=grey(DIM, self.mode), font=self.font, anchor="mm")
+        return image
+
+    def _draw_frame(self, image: Image.Image, corner: tuple[int, int], rollout: Rollout, step: int) -> None:
+        frame, score = rollout[min(step, len(rollout) - 1)]
+        over = step >= len(rollout)
+        resampling = Image.Resampling.NEAREST if frame.ndim == 2 else Image.Resampling.BOX
+        tile = Image.fromarray(frame).convert(self.mode).resize((self.side, self.side), resampling)
+        image.paste(ImageEnhance.Brightness(tile).enhance(0.5) if over else tile, corner)
+        text, below = f"{score:g}, over" if over else f"{score:g}", (corner[0] + 2, corner[1] + self.side + 2)
+        ImageDraw.Draw(image).text(below, text, fill=grey(DIM if over else TEXT, self.mode), font=self.font)
 
 
-def _encoded(pictures: list[Image.Image], most_bytes: int) -> bytes:
-    """A video where there is an encoder, else an animated picture; shorter if it is too large."""
+# -- encoding
+
+
+def _encoded(images: list[Image.Image], max_bytes: int) -> bytes:
+    """MP4 where ffmpeg is installed, else an animated WebP; halved in length until it is small enough."""
     while True:
-        content = _mp4(pictures) if encoder() else _webp(pictures)
-        if len(content) <= most_bytes or len(pictures) < 2 * FRAMES_PER_SECOND:
+        content = _mp4(images) if encoder() else _webp(images)
+        if len(content) <= max_bytes or len(images) < 2 * FRAMES_PER_SECOND:
             return content
-        pictures = pictures[: len(pictures) // 2]
+        images = images[: len(images) // 2]
 
 
-def _mp4(pictures: list[Image.Image]) -> bytes:
+def _mp4(images: list[Image.Image]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "film.mp4"
-        write_mp4(path, pictures)
+        path = Path(folder) / "video.mp4"
+        write_mp4(path, images)
         return path.read_bytes()
 
 
-def _webp(pictures: list[Image.Image]) -> bytes:
+def _webp(images: list[Image.Image]) -> bytes:
     buffer = io.BytesIO()
-    pause = 1000 // FRAMES_PER_SECOND
-    options = {"save_all": True, "append_images": pictures[1:], "duration": pause, "loop": 0}
-    pictures[0].save(buffer, format="WEBP", quality=60, method=1, **options)
+    options = {"save_all": True, "append_images": images[1:], "duration": 1000 // FRAMES_PER_SECOND, "loop": 0}
+    images[0].save(buffer, format="WEBP", quality=60, method=1, **options)
     return buffer.getvalue()
-
-
-def read_rollout_videos(
-    store: Store, runs: Sequence[RunResult], kept: ReportCache, most_bytes: int
-) -> tuple[list[RolloutVideo], list[str]]:
-    """Films of these runs, and why some could not be made."""
-    films, remarks = [], []
-    for run in runs:
-        try:
-            film = read_rollout_video(store, run, kept, most_bytes)
-        except UserError as error:
-            remarks.append(f"{run.name} could not be filmed here: {error}.")
-        else:
-            films += [film] if film else []
-    return films, remarks

@@ -1,4 +1,4 @@
-"""Figures of scores."""
+"""Figures of final scores: a bar chart and the score matrices."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reaper.report.score_tables import number
 from reaper.report.scores import ConditionScores, SequenceScores
+from reaper.report.text_table import number
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 
 ORDINALS = ("first", "second", "third", *(f"{n}th" for n in range(4, 100)))
-_LOWEST, _HIGHEST = -0.3, 1.45  # normalised scores beyond these are cut off in the bars, and printed in full
+_LOWEST, _HIGHEST = -0.3, 1.45  # bars are clipped to these normalised scores; the numbers next to them are not
 
 
 def bar_chart(scores: SequenceScores, theme: Theme = LIGHT) -> Figure | None:
-    """What each condition's last agent can still do on each task; None where no condition has come that far."""
+    """Each condition's final normalised score on each task; None where no condition is complete."""
     if not scores.complete:
         return None
     count = len(scores.tasks)
@@ -49,17 +49,17 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
         axes.barh(place, shown, height=0.62, color=colour)
         seeds = [np.clip(run.matrix[-1, task], _LOWEST, _HIGHEST) for run in condition.complete]
         if len(seeds) > 1:
-            axes.plot(seeds, [place] * len(seeds), ".", markersize=3.5, color=theme.ink, alpha=0.75)
-        beside = max(shown, 0.0, *(seed for seed in seeds if not math.isnan(seed))) + 0.04
+            axes.plot(seeds, [place] * len(seeds), ".", markersize=3.5, color=theme.text, alpha=0.75)
+        label_at = max(shown, 0.0, *(seed for seed in seeds if not math.isnan(seed))) + 0.04
         text = number(value) if shown == value else f"{number(value)} {'›' if value > 0 else '‹'}"
-        axes.text(beside, place, text, va="center", fontsize=8, bbox={"fc": theme.ground, "lw": 0, "pad": 0.6})
+        axes.text(label_at, place, text, va="center", fontsize=8, bbox={"fc": theme.background, "lw": 0, "pad": 0.6})
     below = any(condition.normalised[j] < 0 for condition in conditions for j in range(len(scores.tasks)))
     axes.set_xlim(_LOWEST if below else -0.02, _HIGHEST + 0.25)  # the same in all panels
     axes.set_ylim(len(conditions) - 0.4, -0.6)
-    axes.set_yticks(range(len(conditions)), [condition.name for condition in conditions], color=theme.ink)
+    axes.set_yticks(range(len(conditions)), [condition.name for condition in conditions], color=theme.text)
     axes.tick_params(length=0)
-    axes.set_xticks([0, 1], ["forgotten", "kept"], fontsize=8)
-    axes.set_title(scores.titles[task], color=theme.ink, fontweight="bold", pad=16)
+    axes.set_xticks([0, 1], ["random", "single"], fontsize=8)
+    axes.set_title(scores.titles[task], color=theme.text, fontweight="bold", pad=16)
     under = {"xytext": (0, 4), "textcoords": "offset points", "color": theme.muted, "fontsize": 8}
     axes.annotate(f"learnt {ORDINALS[task]}", (0, 1), xycoords="axes fraction", **under)
     axes.spines["bottom"].set_visible(False)
@@ -67,7 +67,7 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
 
 
 def score_matrices(scores: SequenceScores, theme: Theme = LIGHT) -> Figure | None:
-    """A heat map for each condition: normalised scores after each task (down) on each task (across)."""
+    """One heat map per condition: normalised scores after each task (rows) on each task (columns)."""
     known = [condition for condition in scores.conditions if not np.isnan(condition.raw_matrix).all()]
     if not known:
         return None
@@ -79,13 +79,13 @@ def score_matrices(scores: SequenceScores, theme: Theme = LIGHT) -> Figure | Non
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for place, axes in enumerate(panels):
         if place < len(known):
-            _matrix(axes, known[place], scores.titles, theme, first=place % across == 0)
+            _matrix(axes, known[place], scores.titles, theme=theme, labelled=place % across == 0)
         else:
             axes.set_visible(False)
     return figure
 
 
-def _matrix(axes: Axes, condition: ConditionScores, titles: tuple[str, ...], theme: Theme, first: bool) -> None:
+def _matrix(axes: Axes, condition: ConditionScores, titles: tuple[str, ...], *, theme: Theme, labelled: bool) -> None:
     matrix, count = condition.matrix, len(titles)
     colours = mpl.colormaps["cividis"].with_extremes(bad=theme.faint)
     axes.imshow(np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, aspect="equal")
@@ -93,12 +93,12 @@ def _matrix(axes: Axes, condition: ConditionScores, titles: tuple[str, ...], the
     for k in range(count):
         for j in range(count):
             value = float(matrix[k, j])
-            ink = theme.muted if math.isnan(value) else "#ffffff" if value < 0.55 else "#000000"
-            axes.text(j, k, number(value), ha="center", va="center", color=ink, fontsize=small)
-    longest = 20 if count <= 4 else 28  # letters above a panel; a longer name would run into the next one's
+            colour = theme.muted if math.isnan(value) else "#ffffff" if value < 0.55 else "#000000"
+            axes.text(j, k, number(value), ha="center", va="center", color=colour, fontsize=small)
+    longest = 20 if count <= 4 else 28  # letters above a panel; longer names are printed smaller
     axes.set_title(condition.name, fontweight="bold", fontsize=min(10.0, 10.0 * longest / len(condition.name)))
     axes.set_xticks(range(count), [title.replace(" ", "\n") for title in titles], fontsize=small)
-    axes.set_yticks(range(count), [f"after {title}" for title in titles] if first else [""] * count, fontsize=small)
+    axes.set_yticks(range(count), [f"after {title}" for title in titles] if labelled else [""] * count, fontsize=small)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -1,4 +1,4 @@
-"""The numbers of the score table: runs gathered by sequence and condition, averaged over games and seeds."""
+"""Runs grouped by sequence and condition, with their scores over episodes and seeds."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ class ConditionScores:
 
     @cached_property
     def complete(self) -> tuple[RunResult, ...]:
-        """The runs whose last agent has been tested on every task: only these count as results."""
+        """The runs whose final agent has been evaluated on every task: only these count as results."""
         return tuple(run for run in self.runs if not np.isnan(run.final).any())
 
     @cached_property
-    def games(self) -> np.ndarray:
-        """All games of the last agents of all seeds: (tasks, seeds x games)."""
+    def episodes(self) -> np.ndarray:
+        """Scores of all final agents: (tasks, seeds x episodes)."""
         empty = np.empty((len(self.runs[0].tasks), 0))
         return np.concatenate([empty, *(run.final for run in self.complete)], axis=1)
 
     @property
     def normalised(self) -> np.ndarray:
-        """Per task, after the last one, over seeds."""
-        return mean_of_known([run.matrix[-1] for run in self.complete] or [np.full(len(self.games), np.nan)])
+        """Normalised score per task after the last one: the mean over seeds."""
+        return mean_of_known([run.matrix[-1] for run in self.complete] or [np.full(len(self.episodes), np.nan)])
 
     def metric(self, name: str) -> list[float]:
-        """One of `metrics.METRICS` for each complete seed in which it is defined."""
+        """A metric's value for each complete seed for which it is defined."""
         values = [metrics.METRICS[name](run.matrix, run.first) for run in self.complete]
         return [value for value in values if not np.isnan(value)]
 
     @property
     def memory_bytes(self) -> float:
-        """The size of the last long-term memory."""
+        """Size of the final long-term memory, averaged over seeds."""
         sizes = [size for run in self.complete if (size := run.memory_bytes[-1]) is not None]
         return float(np.mean(sizes)) if sizes else float("nan")
 
@@ -85,16 +85,16 @@ class ConditionScores:
 
     @property
     def published_bytes(self) -> float | None:
-        known = self.published is not None and len(self.games) == 3
+        known = self.published is not None and len(self.episodes) == 3
         return SCORES[self.name].memory_gigabytes * 1e9 if known else None
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What scores are held against: one DQN a task, or random play."""
+    """A baseline for all conditions: one DQN per task, or random play."""
 
     label: str
-    games: tuple[np.ndarray, ...]  # for each task, the known scores of all seeds
+    episodes: tuple[np.ndarray, ...]  # per task, the known scores of all seeds
     published: tuple[Score | None, ...]
 
 
@@ -105,7 +105,7 @@ class SequenceScores:
     sequence: str
     tasks: tuple[str, ...]
     titles: tuple[str, ...]
-    conditions: tuple[ConditionScores, ...]  # those that learn one task after another
+    conditions: tuple[ConditionScores, ...]  # those that learn tasks in sequence
     references: tuple[Reference, ...]
     runs: tuple[RunResult, ...]  # all of them
 
@@ -115,12 +115,12 @@ class SequenceScores:
 
     @property
     def share_of_budget(self) -> float:
-        """Of what the paper trains with: what makes a score comparable to the paper's, or not."""
+        """The share of the paper's training budget; scores are comparable with the paper's only at 1."""
         return min(_budget_share(run.settings) for run in self.runs)
 
     @property
     def hardly_learnt(self) -> tuple[str, ...]:
-        """Titles of tasks on which some seed's own DQN is not clearly (two standard errors) better than random."""
+        """Titles of tasks on which some seed's single-task DQN is not clearly better than random play."""
         return tuple(
             title
             for j, title in enumerate(self.titles)
@@ -129,21 +129,23 @@ class SequenceScores:
 
     @property
     def continued_from(self) -> str | None:
-        """The memory from elsewhere that these runs go on from."""
+        """The memory that these runs continue from, if any."""
         continued = self.runs[0].record.continued
         return continued.source if continued else None
 
     @property
     def without_reference(self) -> tuple[str, ...]:
-        """Tasks that were learnt elsewhere and have no DQN of their own here."""
+        """Tasks of the memory these runs continue from that have no single-task DQN here."""
         known = self.runs[0].record.known_tasks
         return tuple(
-            task for task, games in zip(self.tasks[:known], self.references[0].games, strict=False) if not len(games)
+            task
+            for task, episodes in zip(self.tasks[:known], self.references[0].episodes, strict=False)
+            if not len(episodes)
         )
 
 
 def _budget_share(settings: Settings) -> float:
-    """The smallest share of the paper's short-term frames, long-term agent steps and generator steps."""
+    """The smallest share of the paper's short-term agent steps, long-term agent steps and generator steps."""
 
     def budget(of: Settings) -> tuple[int, ...]:
         return of.short_term.agent_steps, of.long_term.agent_steps, generator_for(of).steps
@@ -152,21 +154,27 @@ def _budget_share(settings: Settings) -> float:
 
 
 def within_chance(single: np.ndarray, random: np.ndarray) -> bool:
+    """Whether a mean is not above random play by two standard errors; False where either is unknown."""
     error = np.sqrt(single.var() / len(single) + random.var() / len(random))
-    return bool(single.mean() - random.mean() <= 2 * error)  # False, too, where one of them is not known yet
+    return bool(single.mean() - random.mean() <= 2 * error)
 
 
 def rank_of(condition: str) -> tuple[int, str]:
-    """Conditions stand in the order of their table; one that is no longer in it stands last."""
+    """Sorts conditions in the order of their table; unknown ones come last."""
     names = list(CONDITIONS)
     return (names.index(condition) if condition in names else len(names), condition)
 
 
+def condition_names(sequences: Sequence[SequenceScores]) -> list[str]:
+    """All conditions of a folder, each once."""
+    return list(dict.fromkeys(condition.name for scores in sequences for condition in scores.conditions))
+
+
 def gather_scores(results: Iterable[RunResult]) -> list[SequenceScores]:
-    """One entry a sequence, by its name."""
+    """One entry per sequence, sorted by name."""
     sequences: dict[tuple[str, tuple[str, ...]], list[RunResult]] = {}
     for result in results:
-        if result.condition.get("base"):  # one point of a sweep: its experiment has a table of its own
+        if result.condition.get("base"):  # a point of a sweep, which its experiment reports
             continue
         sequences.setdefault((result.sequence, tuple(result.tasks)), []).append(result)
     return [_gather_sequence(runs) for _, runs in sorted(sequences.items())]
@@ -180,12 +188,17 @@ def _gather_sequence(runs: list[RunResult]) -> SequenceScores:
     conditions = tuple(ConditionScores(tuple(by_name[name])) for name in sorted(by_name, key=rank_of))
     first = runs[0]
     return SequenceScores(
-        first.sequence, tuple(first.tasks), tuple(first.titles), conditions, _references(runs), tuple(runs)
+        sequence=first.sequence,
+        tasks=tuple(first.tasks),
+        titles=tuple(first.titles),
+        conditions=conditions,
+        references=_references(runs),
+        runs=tuple(runs),
     )
 
 
 def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
-    """A `single` row for every kind of DQN among the runs (extended conditions have larger ones), and random play."""
+    """One `single` reference per distinct DQN setting (extended conditions have larger networks), and random play."""
     kinds: dict[object, list[RunResult]] = {}
     for run in runs:
         settings = run.settings
@@ -195,18 +208,18 @@ def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
     for alike in kinds.values():
         names = sorted({run.name for run in alike}, key=rank_of)
         label = "single" if len(kinds) == 1 else f"single ({', '.join(names)})"
-        games = _distinct([(run.record.singles, run.single) for run in alike])
-        found.append(Reference(label, games, tuple(SINGLE.get(task) for task in runs[0].tasks)))
+        episodes = _distinct([(run.record.singles, run.single) for run in alike])
+        found.append(Reference(label, episodes, tuple(SINGLE.get(task) for task in runs[0].tasks)))
     random = _distinct([([run.record.random] * len(run.tasks), run.random) for run in runs])
     return (*found, Reference("random", random, (None,) * len(runs[0].tasks)))
 
 
 def _distinct(measured: list[tuple[Sequence[str | None], np.ndarray]]) -> tuple[np.ndarray, ...]:
-    """The games of each task, each stage once: conditions of one seed share their references."""
+    """Episodes per task, with each stage counted once: conditions of one seed share their references."""
     tasks = len(measured[0][1])
     by_task: list[dict[str | None, np.ndarray]] = [{} for _ in range(tasks)]
     for digests, scores in measured:
         for j in range(tasks):
             if not np.isnan(scores[j]).any():
                 by_task[j][digests[j]] = scores[j]
-    return tuple(np.concatenate([np.empty(0), *games.values()]) for games in by_task)
+    return tuple(np.concatenate([np.empty(0), *scores.values()]) for scores in by_task)

@@ -1,4 +1,4 @@
-"""What the page says about one sequence of tasks, part by part."""
+"""The page's section on one sequence of tasks."""
 
 from __future__ import annotations
 
@@ -11,115 +11,118 @@ from reaper.report.cache import ReportCache
 from reaper.report.curves import groups_with_equal_phases, learning_curves
 from reaper.report.findings import BASELINE, FEATURED, caveats, final_level
 from reaper.report.generated_states import GeneratedStates, read_generated_states
-from reaper.report.layout import prose
+from reaper.report.layout import html_list, prose
 from reaper.report.rendering import RenderedFigure, render_figure, render_for_files
 from reaper.report.rollouts import RolloutVideo, read_rollout_videos
 from reaper.report.score_figures import bar_chart, score_matrices
-from reaper.report.score_tables import TextTable
+from reaper.report.score_tables import sequence_tables
 from reaper.report.scores import SequenceScores
-from reaper.report.table_formats import html_table, sequence_tables
+from reaper.report.table_formats import html_table
+from reaper.report.text_table import TextTable
 from reaper.report.unfinished import describe, find_unfinished
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
 
 BARS = (
-    "What the last agent can still do on each task. Bars that reach the dashed line play as well as a network trained "
-    "on that task alone; bars near zero play no better than chance."
+    "Normalised score of the final agent on each task. A bar that reaches the dashed line plays as well as a DQN "
+    "trained on that task alone; a bar near zero plays no better than chance."
 )
 CURVES = (
-    "Scores while the tasks are learnt one after another; the task changes at the dashed lines, and each panel is "
-    "tinted while its own task is being learnt. A line that falls after that is forgetting."
+    "Scores while the tasks are learnt one after another. The task changes at the dashed lines, and each panel is "
+    "tinted while its own task is in training. A line that falls after that shows forgetting."
 )
 SPREAD = " Lines are means over seeds, bands one standard deviation."
-MATRICES = "Normalised scores after each task (down) on each task (across); brighter is better."
-FILMS = (
-    "One network plays every task it has learnt (down), after each task (across); the number is the score so far. "
-    "Forgetting is a row that was played well and no longer is."
+MATRICES = "Normalised scores after each task (rows) on each task (columns); brighter is better."
+VIDEOS = (
+    "One network plays every task it has learnt (rows), after each task (columns); the number is the score so far. "
+    "A row that is first played well and then badly shows forgetting."
 )
-DREAMS_STILL = "Real states and dreams of {name} (seed {seed}): the newest frame of each."
 
 
 @dataclass(frozen=True)
-class Section:
-    """All there is to say about one sequence of tasks."""
+class SequenceSection:
+    """Everything the page shows about one sequence of tasks."""
 
     scores: SequenceScores
     caveats: list[str]
     overview: list[RenderedFigure]
     matrices: list[RenderedFigure]
-    dreams: list[GeneratedStates]  # the featured condition's first
-    films: list[RolloutVideo]
-    remarks: list[str] = field(default_factory=list)  # why there are no films
+    generated: list[GeneratedStates]  # one per condition with a generator, the featured one first
+    videos: list[RolloutVideo]
+    remarks: list[str] = field(default_factory=list)  # why videos are missing
 
     @property
-    def grids(self) -> list[TextTable]:
-        return [*sequence_tables(self.scores), *map(state_images.share_table, self.dreams)]
+    def tables(self) -> list[TextTable]:
+        return [*sequence_tables(self.scores), *map(state_images.share_table, self.generated)]
 
     @property
     def figures(self) -> Iterator[RenderedFigure]:
-        """Those that are written beside the page."""
+        """Those that are written alongside the page."""
         yield from (*self.overview, *self.matrices)
-        for dreams in self.dreams:
-            about = DREAMS_STILL.format(name=dreams.condition, seed=dreams.seed)
-            yield render_for_files(
-                f"dreams-{dreams.condition}", about, lambda theme, d=dreams: state_images.still(d, theme)
-            )
+        for found in self.generated:
+            caption = state_images.STILL_CAPTION.format(name=found.condition, seed=found.seed)
+            name = f"generated-states-{found.condition}"
+            yield render_for_files(name, caption, lambda theme, found=found: state_images.still(found, theme))
 
     @property
     def html(self) -> str:
         parts = [f"<h2>{escape(' → '.join(self.scores.titles))}</h2>"]
         if sentence := final_level(self.scores):
             parts.append(f"<p>{prose(sentence)}</p>")
-        if self.caveats:
-            items = "".join(f"<li>{escape(text)}</li>" for text in self.caveats)
-            parts.append(f'<ul class="cautions">{items}</ul>')
+        parts.append(html_list(self.caveats, "caveats"))
         parts += [figure.html for figure in self.overview]
-        parts += [html_table(grid) for grid in sequence_tables(self.scores)]
+        parts += [html_table(table) for table in sequence_tables(self.scores)]
         parts += [figure.html for figure in self.matrices]
-        return f"<section>{''.join([*parts, *self._dreams(), *self._films()])}</section>"
+        return f"<section>{''.join([*parts, *self._generated_html(), *self._videos_html()])}</section>"
 
-    def _dreams(self) -> Iterator[str]:
-        """The first condition's dreams in full; the others' are there for those who ask."""
-        for place, dreams in enumerate(self.dreams):
-            body = state_images.for_page(dreams) + html_table(state_images.share_table(dreams), 4)
+    def _generated_html(self) -> Iterator[str]:
+        """The first condition's states in full, the others' folded."""
+        for place, found in enumerate(self.generated):
+            body = state_images.html_states(found) + html_table(state_images.share_table(found), 4)
             if place == 0:
-                yield f"<h3>Dreams</h3>{body}"
+                yield f"<h3>Generated states</h3>{body}"
             else:
-                yield f"<details><summary>Dreams of {escape(dreams.condition)}</summary>{body}</details>"
+                summary = f"Generated states of {escape(found.condition)}"
+                yield f"<details><summary>{summary}</summary>{body}</details>"
 
-    def _films(self) -> Iterator[str]:
-        if self.films:
-            films = "".join(film.html for film in self.films)
-            yield f'<h3>Watch it</h3><p class="note">{FILMS}</p><div class="films">{films}</div>'
+    def _videos_html(self) -> Iterator[str]:
+        if self.videos:
+            videos = "".join(video.html for video in self.videos)
+            yield f'<h3>Videos</h3><p class="note">{VIDEOS}</p><div class="videos">{videos}</div>'
         if self.remarks:
             yield f'<p class="note">{escape(" ".join(self.remarks))}</p>'
 
 
 def read_sequence_section(
-    store: Store, scores: SequenceScores, names: list[str], kept: ReportCache, film_bytes: int
-) -> Section:
-    """`names` are all conditions of the folder; `film_bytes` is what one film may take, nothing for no films."""
-    overview = render_figure("bars", BARS, lambda theme: bar_chart(scores, theme))
-    for place, together in enumerate(groups_with_equal_phases(scores)):
-        name = f"curves-{place}" if place else "curves"
-        about = CURVES + (SPREAD if any(len(condition.runs) > 1 for condition in together) else "")
-        overview += render_figure(name, about, lambda theme, t=together: learning_curves(scores, t, theme))
+    store: Store, scores: SequenceScores, *, all_conditions: list[str], cache: ReportCache, video_bytes: int
+) -> SequenceSection:
+    """`all_conditions` are those of the whole folder; `video_bytes` is the limit of one video, 0 for none."""
     ordered = sorted(scores.conditions, key=lambda condition: condition.retention != FEATURED)
-    dreams = [found for condition in ordered if (found := read_generated_states(store, condition, kept))]
-    films, remarks = read_rollout_videos(store, runs_to_record(scores), kept, film_bytes) if film_bytes else ([], [])
-    return Section(
-        scores,
-        [*describe(find_unfinished(store, scores.runs)), *caveats(scores, names)],
-        overview,
-        render_figure("matrices", MATRICES, lambda theme: score_matrices(scores, theme)),
-        dreams,
-        films,
-        remarks,
+    generated = [found for condition in ordered if (found := read_generated_states(store, condition, cache))]
+    runs = runs_to_record(scores) if video_bytes else []
+    videos, remarks = read_rollout_videos(store, runs, cache, video_bytes)
+    return SequenceSection(
+        scores=scores,
+        caveats=[*describe(find_unfinished(store, scores.runs)), *caveats(scores, all_conditions)],
+        overview=_overview(scores),
+        matrices=render_figure("matrices", MATRICES, lambda theme: score_matrices(scores, theme)),
+        generated=generated,
+        videos=videos,
+        remarks=remarks,
     )
 
 
+def _overview(scores: SequenceScores) -> list[RenderedFigure]:
+    figures = render_figure("bars", BARS, lambda theme: bar_chart(scores, theme))
+    for place, group in enumerate(groups_with_equal_phases(scores)):
+        name = f"curves-{place}" if place else "curves"
+        caption = CURVES + (SPREAD if any(len(condition.runs) > 1 for condition in group) else "")
+        figures += render_figure(name, caption, lambda theme, group=group: learning_curves(scores, group, theme))
+    return figures
+
+
 def runs_to_record(scores: SequenceScores) -> list[RunResult]:
-    """The first condition that does nothing against forgetting and the featured one; else the first there is."""
+    """Runs to make videos of: the first without a retention method and the featured one; else the first there is."""
     chosen = [
         next((condition for condition in scores.conditions if condition.retention == retention), None)
         for retention in (BASELINE, FEATURED)

@@ -1,38 +1,44 @@
-"""Table scratch: students taught from nothing but real or generated items."""
+"""Table scratch of the paper: students trained from scratch on nothing but real or generated items."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from reaper.paper.results import SCRATCH
-from reaper.report.experiment_data import ExperimentData, TablesAndSummary, moments, published_texts, score_texts
+from reaper.report.experiment_data import (
+    ExperimentData,
+    TablesAndSummary,
+    known_mean_and_deviation,
+    published_texts,
+    score_texts,
+)
 from reaper.report.findings import listed, percent
-from reaper.report.score_tables import TextTable, number
 from reaper.report.scores import within_chance
+from reaper.report.text_table import TextTable, number
 from reaper.results import metrics
+from reaper.results.runs import RunResult
 from reaper.study.analyses.grid import average_of_known
 
 
 @dataclass(frozen=True)
 class Student:
-    """Students of one kind, over the seeds: their games, and those of whoever taught them, on each of their tasks."""
+    """Students of one kind over all seeds: scores per task of theirs, of their teachers and of random play."""
 
-    items: str
+    items: str  # real or generated
     tasks: tuple[str, ...]
-    games: Mapping[str, np.ndarray]
-    taught_by: Mapping[str, np.ndarray]
+    episodes: Mapping[str, np.ndarray]
+    teacher: Mapping[str, np.ndarray]
     random: Mapping[str, np.ndarray]
 
     def share(self, task: str) -> float:
-        """Of the teacher's skill above random play; NaN where it has hardly any."""
-        if within_chance(self.taught_by[task], self.random[task]):
+        """The score as a share of the teacher's, above random play; NaN where the teacher hardly beats random play."""
+        if within_chance(self.teacher[task], self.random[task]):
             return math.nan
-        means = (float(part[task].mean()) for part in (self.games, self.random, self.taught_by))
+        means = (float(scores[task].mean()) for scores in (self.episodes, self.random, self.teacher))
         return float(metrics.normalised(*means))
 
     @property
@@ -40,84 +46,83 @@ class Student:
         return average_of_known([self.share(task) for task in self.tasks])
 
 
-def read_students(material: ExperimentData) -> list[Student]:
-    runs = {result.seed: result for result in material.results}
-    groups: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
-    for row in (row for row in material.rows("evaluation") if row["seed"] in runs):
-        groups.setdefault((tuple(row["about"]["tasks"]), row["about"]["items"]), []).append(row)
-    found = []
-    for (tasks, items), rows in groups.items():
-        parts: list[dict[str, list[np.ndarray]]] = [{task: [] for task in tasks} for _ in range(3)]
-        for row in rows:
-            run = runs[row["seed"]]
-            for tested in material.store.stage(row["digest"]).document("rows"):
-                task = tested["task"]
-                place = run.tasks.index(task)
-                alone = len(tasks) == 1
-                teacher = run.single[place] if alone else run.scores[-1, place]
-                for part, games in zip(parts, (tested["scores"], teacher, run.random[place]), strict=True):
-                    part[task].append(np.asarray(games, dtype=float))
-        joined = [{task: np.concatenate(games) for task, games in part.items()} for part in parts]
-        found.append(Student(items, tasks, *joined))
-    return found
+def read_students(data: ExperimentData) -> list[Student]:
+    runs = {result.seed: result for result in data.results}
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[RunResult, str]]] = {}
+    for seed, stage in data.finished("evaluation"):
+        if seed in runs:
+            kind = tuple(stage.about["tasks"]), stage.about["items"]
+            groups.setdefault(kind, []).append((runs[seed], stage.digest))
+    students = []
+    for (tasks, items), evaluations in groups.items():
+        columns: list[dict[str, list[np.ndarray]]] = [{task: [] for task in tasks} for _ in range(3)]
+        for run, digest in evaluations:
+            for row in data.store.stage(digest).document("rows"):
+                place = run.tasks.index(row["task"])
+                teacher = run.single[place] if len(tasks) == 1 else run.scores[-1, place]
+                for column, scores in zip(columns, (row["scores"], teacher, run.random[place]), strict=True):
+                    column[row["task"]].append(np.asarray(scores, dtype=float))
+        episodes, teachers, random = (
+            {task: np.concatenate(scores) for task, scores in column.items()} for column in columns
+        )
+        students.append(Student(items, tasks, episodes=episodes, teacher=teachers, random=random))
+    return students
 
 
-def students(material: ExperimentData) -> TablesAndSummary:
-    """Table scratch, and the same as shares of what the teacher could do."""
-    found, tasks = read_students(material), material.tasks
-    cells = [[moments(student.games.get(task, ())) for task in tasks] for student in found]
-    names = [_student_name(student, material) for student in found]
-    cells += [[moments(run[place]) for place in range(len(tasks))] for run in _references(material)]
-    names += ["teacher of each", *(["teacher of all (RePR)"] if len(tasks) > 1 else []), "random play"]
+def student_tables(data: ExperimentData) -> TablesAndSummary:
+    """Table scratch, and the same scores as shares of the teachers'."""
+    students, tasks = read_students(data), data.tasks
+    cells = [[known_mean_and_deviation(student.episodes.get(task, [])) for task in tasks] for student in students]
+    names = [_student_name(student, data) for student in students]
+    cells += [[known_mean_and_deviation(scores[place]) for place in range(len(tasks))] for scores in _references(data)]
+    names += ["teacher of each task", *(["teacher of all tasks (RePR)"] if len(tasks) > 1 else []), "random play"]
     rows = [(name, *texts) for name, texts in zip(names, score_texts(cells), strict=True)]
-    notes = ["Mean and standard deviation over all games of all seeds of a student that only ever saw items."]
-    shares = [
-        (name, *(number(s.share(task)) if task in s.tasks else "" for task in tasks), number(s.average))
-        for name, s in zip(names, found, strict=False)
-    ]
-    grids = [
-        TextTable("Students from scratch", ("taught from", *material.titles), rows, notes),
-        TextTable(
-            "Share of the teacher's skill",
-            ("taught from", *material.titles, "average"),
-            shares,
-            ["0 is random play, 1 the network that taught the student; a dash: that one hardly beats random play."],
-        ),
-    ]
-    if material.is_the_papers:
+    notes = ["Mean and standard deviation over all episodes of all seeds; students were trained on items only."]
+    tables = [TextTable("Students from scratch", ("trained on", *data.titles), rows, notes)]
+    if data.has_paper_tasks:
         paper = [
             (name, *("" if cell is None else published_texts([cell])[0] for cell in row))
             for name, row in SCRATCH.items()
         ]
-        grids.insert(1, TextTable("The paper's students (Table scratch)", ("taught from", *material.titles), paper))
-    return grids, _students_say(found, len(tasks))
+        tables.append(TextTable("The paper's students (Table scratch)", ("trained on", *data.titles), paper))
+    return [*tables, _share_table(students, names, data)], _summary(students, len(tasks))
 
 
-def _student_name(student: Student, material: ExperimentData) -> str:
-    titles = dict(zip(material.tasks, material.titles, strict=True))
-    whole = len(student.tasks) > 1
-    return f"{student.items}, {f'all {len(student.tasks)}' if whole else titles[student.tasks[0]]}"
+def _share_table(students: list[Student], names: list[str], data: ExperimentData) -> TextTable:
+    rows = [
+        (name, *(number(s.share(task)) if task in s.tasks else "" for task in data.tasks), number(s.average))
+        for name, s in zip(names, students, strict=False)
+    ]
+    notes = ["0 is random play, 1 is the student's teacher. A dash: the teacher hardly beats random play."]
+    return TextTable("Share of the teacher's score", ("trained on", *data.titles, "average"), rows, notes)
 
 
-def _references(material: ExperimentData) -> list[np.ndarray]:
-    """(tasks, games of all seeds): each task's own DQN, the last long-term agent, random play."""
-    parts = [lambda run: run.single, lambda run: run.random]
-    if len(material.tasks) > 1:
-        parts.insert(1, lambda run: run.scores[-1])
-    return [np.concatenate([part(run) for run in material.results], axis=1) for part in parts]
+def _student_name(student: Student, data: ExperimentData) -> str:
+    titles = dict(zip(data.tasks, data.titles, strict=True))
+    first, *others = student.tasks
+    tasks = f"all {len(student.tasks)} tasks" if others else titles[first]
+    return f"{student.items} items, {tasks}"
 
 
-def _students_say(found: list[Student], tasks: int) -> str:
-    if any(math.isnan(student.share(task)) for student in found for task in student.tasks):
-        return ""  # the table has to speak for itself where some teacher has hardly learnt anything
+def _references(data: ExperimentData) -> list[np.ndarray]:
+    """(tasks, episodes of all seeds): each task's DQN, the final long-term agent, random play."""
+    kinds = [lambda run: run.single, lambda run: run.random]
+    if len(data.tasks) > 1:
+        kinds.insert(1, lambda run: run.scores[-1])
+    return [np.concatenate([scores(run) for run in data.results], axis=1) for scores in kinds]
+
+
+def _summary(students: list[Student], tasks: int) -> str:
+    if any(math.isnan(student.share(task)) for student in students for task in student.tasks):
+        return ""  # a share of a teacher that learnt hardly anything would be misleading
 
     def average(items: str, alone: bool) -> float:
-        return average_of_known([s.average for s in found if s.items == items and (len(s.tasks) == 1) == alone])
+        return average_of_known([s.average for s in students if s.items == items and (len(s.tasks) == 1) == alone])
 
     known = {(items, alone): average(items, alone) for items in ("generated", "real") for alone in (True, False)}
     parts = [
-        f"{percent(known['generated', alone])} {where} (from real items {percent(known['real', alone])})"
+        f"{percent(known['generated', alone])} {where} ({percent(known['real', alone])} from real items)"
         for alone, where in ((True, "on one task"), (False, f"on all {tasks} at once"))
         if not math.isnan(known["generated", alone] + known["real", alone])
     ]
-    return f"Of its teacher's skill, a student reaches from generated items alone {listed(parts)}." if parts else ""
+    return f"From generated items alone, a student reaches {listed(parts)} of its teacher's score." if parts else ""

@@ -1,4 +1,4 @@
-"""How figures look: light and dark, safe for colour-blind eyes, and told apart without colour by style and marker."""
+"""The look of figures: light and dark, safe for colour-blind readers; line style and marker tell curves apart, too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from reaper.report.scores import rank_of
 from reaper.study.conditions import CONDITIONS, MAIN
 
-WIDTH = 6.2  # inches; with the text below it stays legible on a phone
+WIDTH = 6.2  # inches; so that 8 point text stays legible on a phone
 DPI = 200
 
 
@@ -24,15 +24,15 @@ DPI = 200
 class Theme:
     """The colours of a page and its figures."""
 
-    ground: str
-    ink: str
+    background: str
+    text: str
     muted: str
     faint: str
     colours: tuple[str, ...]
 
 
 # After the palette of Okabe and Ito, in an order that puts the first three conditions furthest apart. The rest were
-# moved until all ten differ for every kind of colour-blind reader; tests/unit/test_theme.py looks at them so.
+# moved until all ten differ for every kind of colour-blind reader (tests/unit/report/test_theme.py).
 LIGHT = Theme(
     "#ffffff", "#22262b", "#6a727c", "#e6e8eb",
     ("#d55e00", "#009e73", "#0072b2", "#cc9cc0", "#e49c00", "#84a8f0", "#48246c", "#540024", "#6c6030", "#48546c"),
@@ -48,20 +48,19 @@ _MARKERS = ("v", "s", "o", "^", "D", "P", "X", "<", ">", "p", "*")
 
 @dataclass(frozen=True)
 class Style:
-    """How one condition is drawn, the same in every figure."""
+    """The look of one condition, the same in every figure."""
 
     colour: str
     line: Any
     marker: str
 
     @property
-    def look(self) -> dict[str, Any]:
-        """As matplotlib's words."""
+    def plot_args(self) -> dict[str, Any]:
         return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
 
 
 def style_of(condition: str, theme: Theme) -> Style:
-    """By its place in the table of conditions; no two of the paper's main table share a colour, nor line and marker."""
+    """By position in the table of conditions; no two of the paper's main table share a colour, or a line and marker."""
     place, name = rank_of(condition)
     if place == len(CONDITIONS):
         place += sum(name.encode())
@@ -73,21 +72,21 @@ def style_of(condition: str, theme: Theme) -> Style:
 
 @contextmanager
 def drawing(theme: Theme) -> Iterator[None]:
-    """Settings of matplotlib for as long as a figure is being drawn; the caller's own are left as they were."""
+    """Matplotlib settings while a figure is drawn; the caller's own are restored afterwards."""
     settings: Any = {
         "font.family": "DejaVu Sans",
         "font.size": 9.5,
-        "text.color": theme.ink,
-        "axes.labelcolor": theme.ink,
+        "text.color": theme.text,
+        "axes.labelcolor": theme.text,
         "axes.edgecolor": theme.muted,
-        "axes.facecolor": theme.ground,
+        "axes.facecolor": theme.background,
         "axes.titlesize": 10,
         "axes.titlelocation": "left",
         "axes.spines.top": False,
         "axes.spines.right": False,
         "xtick.color": theme.muted,
         "ytick.color": theme.muted,
-        "figure.facecolor": theme.ground,
+        "figure.facecolor": theme.background,
         "legend.frameon": False,
         "pdf.fonttype": 42,  # text in a PDF stays text
     }
@@ -98,21 +97,21 @@ def drawing(theme: Theme) -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, **options: Any) -> Figure:
-    """A figure that pyplot has never heard of, so that nothing has to be closed."""
+    """A figure that pyplot does not manage, so that nothing has to be closed."""
     figure = Figure(figsize=(width, height), **options)
     FigureCanvasAgg(figure)
     return figure
 
 
 def as_png(figure: Figure) -> bytes:
-    """The same bytes for the same figure."""
+    """Without the software's name, so that the same figure gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, facecolor=figure.get_facecolor(), metadata={"Software": None})
     return buffer.getvalue()
 
 
 def as_pdf(figure: Figure) -> bytes:
-    """For print; without the time of day, so that the same figure has the same bytes."""
+    """For print; without the date, so that the same figure gives the same bytes."""
     buffer = io.BytesIO()
     metadata: Any = {"CreationDate": None, "Creator": None, "Producer": None}
     figure.savefig(buffer, format="pdf", facecolor=figure.get_facecolor(), metadata=metadata)

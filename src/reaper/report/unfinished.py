@@ -1,4 +1,4 @@
-"""Stages of a run that are not finished: which failed and why, which were begun, as far as the folder says."""
+"""Stages of a run that were started and are not finished, and why."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
 
-ENDED = ("failed", "stopped", "lost")  # what a sign of life (OUT/live) may say of a stage that nobody runs any more
-LONGEST = 200  # characters of an error
+ENDED = ("failed", "stopped", "lost")  # states of a heartbeat (OUT/live) whose stage no process runs any more
+FAILED = ("failed", "lost")
+LONGEST_ERROR = 200  # characters
 _PATH = re.compile(r"(?:[A-Za-z]:\\|(?<![\w./])/)[^\s:;,'\")]+")
 
 
 @dataclass(frozen=True)
 class UnfinishedStage:
-    """A stage that was begun and is not finished."""
+    """A stage that was started and is not finished."""
 
     title: str
-    state: str  # failed, stopped, lost, running or begun
+    state: str  # failed, stopped, lost, running or started
     error: str = ""
 
     def __str__(self) -> str:
@@ -30,29 +31,25 @@ class UnfinishedStage:
 
 
 def without_paths(text: str) -> str:
-    """A line that may be shown anywhere: it does not say where on a machine anything lies."""
-    return _PATH.sub("(path)", " ".join(text.split()))[:LONGEST]
+    """One line that can be published: it reveals no file paths of the machine."""
+    return _PATH.sub("(path)", " ".join(text.split()))[:LONGEST_ERROR]
 
 
 def find_unfinished(store: Store, runs: Iterable[RunResult]) -> list[UnfinishedStage]:
-    """Of every stage of these runs, once."""
-    titles = {digest: title for run in runs for digest, title in _titles(run) if not store.has(digest)}
-    begun = set(store.unfinished_stages())
+    """The unfinished stages of these runs, each once."""
+    stages = {digest: stage for run in runs for digest, stage in run.record.stages.items() if not store.has(digest)}
+    checkpointed = set(store.unfinished_stages())
     found = []
-    for digest, title in titles.items():
-        state, error = _sign_of_life(store, digest)
-        if state or digest in begun:
-            found.append(UnfinishedStage(title, state or "begun", without_paths(error) if state in ENDED else ""))
+    for digest, stage in stages.items():
+        state, error = _heartbeat(store, digest)
+        if state or digest in checkpointed:
+            error = without_paths(error) if state in ENDED else ""
+            found.append(UnfinishedStage(stage.title, state or "started", error))
     return found
 
 
-def _titles(run: RunResult) -> Iterable[tuple[str, str]]:
-    """Digest and title of each stage."""
-    return ((digest, stage.title) for digest, stage in run.record.stages.items())
-
-
-def _sign_of_life(store: Store, digest: str) -> tuple[str, str]:
-    """A stage's state and error; nothing where there is no file that says so."""
+def _heartbeat(store: Store, digest: str) -> tuple[str, str]:
+    """A stage's last reported state and error; empty where there is no readable heartbeat."""
     try:
         record = json.loads((store.folder / "live" / f"{digest}.json").read_bytes())
         return str(record["state"]), str(record.get("error") or "")
@@ -60,10 +57,10 @@ def _sign_of_life(store: Store, digest: str) -> tuple[str, str]:
         return "", ""
 
 
-def describe(troubles: Iterable[UnfinishedStage]) -> list[str]:
-    """Failures one by one; what was only interrupted, counted."""
-    troubles = list(troubles)
-    failed = [str(trouble) for trouble in troubles if trouble.state in ("failed", "lost")]
-    counts = Counter(trouble.state for trouble in troubles if trouble.state not in ("failed", "lost"))
+def describe(stages: Iterable[UnfinishedStage]) -> list[str]:
+    """One sentence per failed stage; the others are counted by state."""
+    stages = list(stages)
+    failed = [str(stage) for stage in stages if stage.state in FAILED]
+    counts = Counter(stage.state for stage in stages if stage.state not in FAILED)
     others = [f"{count} stage{'s' if count > 1 else ''} not finished ({state})" for state, count in counts.items()]
     return [f"{text.rstrip('.')}." for text in (*failed, *others)]

@@ -1,4 +1,4 @@
-"""Moving pictures of an agent at play: GIF with what the base install has, MP4 with the `video` extra."""
+"""Videos of an agent playing: GIF in the base install, MP4 with the `video` extra."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from PIL import Image, ImageDraw
 from reaper.errors import UserError
 from reaper.storage.files import storing
 
-SIDE = 336  # pixels, about; a multiple of 16 and of 84, so that both kinds of frame are enlarged without blur
+SIDE = 336  # pixels, about; a multiple of 16 and of 84, so that both frame sizes are enlarged without blur
 FRAMES_PER_SECOND = 15
-BANNER = 24
+BANNER = 24  # pixels above the frame, for title and score
 
 
-def _picture(frame: np.ndarray, caption: str) -> Image.Image:
+def _annotated(frame: np.ndarray, caption: str) -> Image.Image:
     scale = max(1, round(SIDE / frame.shape[0]))
     enlarged = Image.fromarray(frame).resize((frame.shape[1] * scale, frame.shape[0] * scale), Image.Resampling.NEAREST)
-    picture = Image.new(enlarged.mode, (enlarged.width, enlarged.height + BANNER), grey(16, enlarged.mode))
-    picture.paste(enlarged, (0, BANNER))
-    ImageDraw.Draw(picture).text((8, 6), caption, fill=grey(235, enlarged.mode))
-    return picture
+    image = Image.new(enlarged.mode, (enlarged.width, enlarged.height + BANNER), grey(16, enlarged.mode))
+    image.paste(enlarged, (0, BANNER))
+    ImageDraw.Draw(image).text((8, 6), caption, fill=grey(235, enlarged.mode))
+    return image
 
 
 def grey(level: int, mode: str) -> int | tuple[int, int, int]:
-    """A grey as a picture of this mode takes it: L, or RGB."""
+    """A grey as a PIL image of this mode (L or RGB) takes it."""
     return level if mode == "L" else (level, level, level)
 
 
-def write_video(path: Path, game: Iterable[tuple[np.ndarray, float]], title: str, most_frames: int = 3_000) -> float:
-    """Writes a game's frames with a running score; returns the last score. The file's ending chooses the format."""
-    pictures, score = [], 0.0
-    for number, (frame, score) in enumerate(game):
-        if number < most_frames:
-            pictures.append(_picture(frame, f"{title}   {score:g}"))
+def write_video(path: Path, episode: Iterable[tuple[np.ndarray, float]], title: str, max_frames: int = 3_000) -> float:
+    """Writes an episode's frames with the running score and returns the final one; the suffix selects the format."""
+    images, score = [], 0.0
+    for number, (frame, score) in enumerate(episode):
+        if number < max_frames:
+            images.append(_annotated(frame, f"{title}   {score:g}"))
     if path.suffix not in (".gif", ".mp4"):
         raise UserError(f"--video writes .gif or .mp4 files, not {path.suffix or path.name!r}")
     with storing(path):
         if path.suffix == ".gif":
             pause = 1000 // FRAMES_PER_SECOND
-            pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0, optimize=False)
+            images[0].save(path, save_all=True, append_images=images[1:], duration=pause, loop=0, optimize=False)
         else:
-            write_mp4(path, pictures)
+            write_mp4(path, images)
     return score
 
 
 def encoder() -> str | None:
-    """Which ffmpeg the `video` extra brings; None without it."""
+    """The name of the ffmpeg that the `video` extra installs; None without it."""
     try:
         import imageio_ffmpeg
 
@@ -58,17 +58,17 @@ def encoder() -> str | None:
         return None
 
 
-def write_mp4(path: Path, pictures: list[Image.Image]) -> None:
-    """H.264; both sides of the pictures must be even."""
+def write_mp4(path: Path, images: list[Image.Image]) -> None:
+    """H.264; width and height of the images must be even."""
     if not encoder():
         raise UserError("MP4 videos need ffmpeg: pip install 'reaper-rl[video]' (or write a .gif)")
     import imageio_ffmpeg
 
-    kind = {"L": "gray", "RGB": "rgb24"}[pictures[0].mode]
+    kind = {"L": "gray", "RGB": "rgb24"}[images[0].mode]
     options: Any = {"pix_fmt_in": kind, "pix_fmt_out": "yuv420p", "fps": FRAMES_PER_SECOND, "macro_block_size": 2}
     options |= {"quality": None, "output_params": ["-crf", "28", "-preset", "veryfast", "-movflags", "+faststart"]}
-    writer = imageio_ffmpeg.write_frames(str(path), pictures[0].size, **options)
+    writer = imageio_ffmpeg.write_frames(str(path), images[0].size, **options)
     writer.send(None)
-    for picture in pictures:
-        writer.send(picture.tobytes())
+    for image in images:
+        writer.send(image.tobytes())
     writer.close()

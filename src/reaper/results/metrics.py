@@ -3,8 +3,8 @@
 A score matrix holds in row k, column j the score on task j after learning tasks 0 to k. All metrics use normalised
 scores: 0 is random play, 1 is a DQN trained on that task alone.
 
-To add a metric, write a function here and decorate it with `@metric`. All tables (terminal, page, Markdown, LaTeX, CSV),
-the page's explanations and the TensorBoard and W&B summaries read `METRICS`.
+To add a metric, write a function here and decorate it with `@metric`. All tables (terminal, page, Markdown, LaTeX,
+CSV), the explanations on the page and the TensorBoard and W&B summaries read `METRICS`.
 """
 
 from __future__ import annotations

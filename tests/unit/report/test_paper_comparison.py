@@ -1,4 +1,4 @@
-"""Our scores beside the paper's."""
+"""Our scores compared with the paper's."""
 
 from __future__ import annotations
 
@@ -19,54 +19,57 @@ TITLES = ("A", "B")
 PAPERS = (Score(100, 10), Score(50, 5))
 
 
-def test_a_verdict_a_row():
-    def judged(first: float, second: float, deviation: float = 1.0, share: float = 1.0) -> str:
+def test_verdicts():
+    def verdict_on(first: float, second: float, deviation: float = 1.0, share: float = 1.0) -> str:
         return verdict(TITLES, [Score(first, deviation), Score(second, deviation)], PAPERS, share)
 
-    assert judged(100, 50) == judged(110, 45) == "reproduced within the spread"
-    assert judged(111, 56) == "better"
-    assert judged(89, 44) == "worse"
-    assert judged(111, 50) == "better on A"
-    assert judged(100, 44) == "worse on B"
-    assert judged(111, 44) == "better on A, worse on B"
-    assert judged(119, 31, deviation=19) == "reproduced within the spread", "the larger of both deviations counts"
-    assert judged(100, 50, share=0.99) == NOT_COMPARABLE
-    assert verdict(TITLES, [None, Score(50, 1)], PAPERS, 1.0) == "reproduced within the spread"
+    assert verdict_on(100, 50) == verdict_on(110, 45) == "reproduced"
+    assert verdict_on(111, 56) == "better"
+    assert verdict_on(89, 44) == "worse"
+    assert verdict_on(111, 50) == "better on A"
+    assert verdict_on(100, 44) == "worse on B"
+    assert verdict_on(111, 44) == "better on A, worse on B"
+    assert verdict_on(119, 31, deviation=19) == "reproduced", "the larger of both deviations counts"
+    assert verdict_on(100, 50, share=0.99) == NOT_COMPARABLE
+    assert verdict(TITLES, [None, Score(50, 1)], PAPERS, 1.0) == "reproduced"
     assert verdict(TITLES, [None, None], PAPERS, 1.0) == "–", "nothing to compare yet"
 
 
-def grid_of(store):
+def table_of(store):
     (scores,) = gather_scores(read_results(store))
     return paper_table(scores)
 
 
-def test_the_paper_stands_beside_its_own_tasks_and_nowhere_else(tmp_path: Path):
-    grid = grid_of(make_store(tmp_path / "atari", {"RePR": KEEPS}, atari_sequence()))
-    assert grid
-    rows = {row[0]: dict(zip(grid.header, row, strict=True)) for row in grid.rows}
-    # ours: 8, 60 and 0.9; alone 10, 100 and 1
+def test_the_paper_is_compared_only_on_its_own_tasks(tmp_path: Path):
+    table = table_of(make_store(tmp_path / "atari", {"RePR": KEEPS}, atari_sequence()))
+    assert table
+    rows = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    # ours: 8, 60 and 0.9; single-task DQNs: 10, 100 and 1
     assert rows["RePR"]["Road Runner"] == "22042 ± 5375 (0.00)"
     assert rows["RePR"]["Boxing"] == "82 ± 12 (0.73)"
-    assert (rows["RePR"]["of single"], rows["RePR"]["of single, paper"]) == ("77 %", "80 %")  # (0.8 + 0.6 + 0.9)/3
-    assert rows["RePR"]["memory, paper (MB)"] == "23.00"
+    assert (rows["RePR"]["share of single"], rows["RePR"]["share of single (paper)"]) == (
+        "77 %",
+        "80 %",
+    )  # (0.8 + 0.6 + 0.9)/3
+    assert rows["RePR"]["memory in the paper (MB)"] == "23.00"
     assert rows["single"]["Boxing"] == "88 ± 8 (1.14)"
     assert {row["verdict"] for row in rows.values()} == {NOT_COMPARABLE}
-    assert any("0.002 of the paper's budget" in note for note in grid.notes)
-    assert grid_of(make_store(tmp_path / "arcade", {"RePR": KEEPS})) is None
+    assert any("0.002 of the paper's budget" in note for note in table.notes)
+    assert table_of(make_store(tmp_path / "arcade", {"RePR": KEEPS})) is None
 
 
-def test_at_the_papers_budget_there_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    games = replace(PAPER, evaluation=replace(PAPER.evaluation, episodes=handmade.GAMES))
-    monkeypatch.setattr(handmade, "SETTINGS", games)
+def test_verdicts_at_the_papers_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    settings = replace(PAPER, evaluation=replace(PAPER.evaluation, episodes=handmade.EPISODES))
+    monkeypatch.setattr(handmade, "SETTINGS", settings)
     monkeypatch.setattr(handmade, "SINGLE", (29463.0, 88.0, 645.0))
     matrix = [[29463, 0, 0], [25000, 88, 0], [23000, 60, 468]]
-    grid = grid_of(make_store(tmp_path / "full", {"RePR": matrix, "no-reh": matrix}, atari_sequence()))
-    assert grid
-    verdicts = {row[0]: row[-1] for row in grid.rows}
+    table = table_of(make_store(tmp_path / "full", {"RePR": matrix, "no-reh": matrix}, atari_sequence()))
+    assert table
+    verdicts = {row[0]: row[-1] for row in table.rows}
     assert verdicts == {
         "RePR": "worse on Boxing",
         "no-reh": "better on Road Runner and Boxing",
-        "single": "reproduced within the spread",
+        "single": "reproduced",
     }
-    row = next(row for row in grid.rows if row[0] == "no-reh")
-    assert row[1:3] == ("0 ± 0 (–)", "-13 ± 9 (–)"), "no ratio to a score that is not above zero"
+    row = next(row for row in table.rows if row[0] == "no-reh")
+    assert row[1:3] == ("0 ± 0 (–)", "-13 ± 9 (–)"), "no ratio to a score of zero or less"

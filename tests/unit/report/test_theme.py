@@ -52,21 +52,21 @@ def test_colours_differ_at_a_glance(theme, sight):
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_lines_stand_out_from_the_ground(theme):
-    ground = luminance(theme.ground)
+def test_lines_stand_out_from_the_background(theme):
+    background = luminance(theme.background)
     for colour in theme.colours:
-        lighter, darker = sorted((ground, luminance(colour)), reverse=True)
+        lighter, darker = sorted((background, luminance(colour)), reverse=True)
         assert (lighter + 0.05) / (darker + 0.05) >= 2.2
 
 
-def test_without_colour_line_and_marker_tell_conditions_apart():
+def test_line_and_marker_tell_conditions_apart_without_colour():
     looks = [(str(style.line), style.marker) for name in MAIN for style in [style_of(name, LIGHT)]]
     assert len(set(looks)) == len(MAIN)
     assert len({marker for _, marker in looks}) == len(MAIN), "by the marker alone, too"
     assert len({style_of(name, LIGHT).colour for name in MAIN}) == len(MAIN)
 
 
-def test_a_control_beside_the_main_table_has_a_look_of_its_own():
+def test_a_control_outside_the_main_table_has_its_own_style():
     styles = [style_of(name, LIGHT) for name in (*MAIN, "RePR-untrained")]
     assert "RePR-untrained" in CONDITIONS
     assert len({style.colour for style in styles}) == len(styles)

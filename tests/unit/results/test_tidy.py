@@ -87,17 +87,17 @@ def test_score_table_can_be_recomputed_from_the_rows(store, capsys):
     """Mean, deviation, memory, normalised average, seeds and references."""
     rows = printed_rows(store, capsys)
     (scores,) = gather_scores(read_results(store))
-    grid = score_table(scores)
+    table = score_table(scores)
     for name in ("no-reh", "RePR"):
         last = [row for row in rows if (row["condition"], row["evaluation"], row["num_tasks"]) == (name, "final", "3")]
-        cells = dict(zip(grid.header, next(row for row in grid.rows if row[0] == name), strict=True))
+        cells = dict(zip(table.header, next(row for row in table.rows if row[0] == name), strict=True))
         for task, title, decimals in (("catch", "Catch", 1), ("dodge", "Dodge", 0), ("shooter", "Shooter", 2)):
             episodes = np.array([float(row["score"]) for row in last if row["task"] == task])
             assert cells[title] == f"{episodes.mean():.{decimals}f} ± {episodes.std():.{decimals}f}"
         assert cells["memory (MB)"] == f"{np.mean([float(row['memory_bytes']) for row in last]) / 1e6:.2f}"
         assert cells["average"] == f"{np.mean(normalised(last)):.2f}"
         assert cells["seeds"] == str(len({row["seed"] for row in last}))
-    random = next(row for row in grid.rows if row[0] == "random")
+    random = next(row for row in table.rows if row[0] == "random")
     episodes = np.array([float(row["score"]) for row in rows if (row["condition"], row["task"]) == ("random", "catch")])
     assert random[1] == f"{episodes.mean():.1f} ± {episodes.std():.1f}"
 
@@ -126,10 +126,10 @@ def test_forgetting_and_transfer_can_be_recomputed_from_the_rows(store, capsys):
         found[condition]["backward transfer"].append(np.mean([at[3, t] - at[own, t] for t, own in earlier.items()]))
         found[condition]["forward transfer"].append(np.mean([at[1, "dodge"], at[2, "shooter"]]))
     (scores,) = gather_scores(read_results(store))
-    grid = metric_table(scores)
-    assert len(grid.rows) == 3
-    for row in grid.rows:
-        shown = dict(zip(grid.header, row, strict=True))
+    table = metric_table(scores)
+    assert len(table.rows) == 3
+    for row in table.rows:
+        shown = dict(zip(table.header, row, strict=True))
         for name, values in found[row[0]].items():
             assert float(shown[name].split(" [")[0]) == pytest.approx(np.mean(values), abs=0.005 + 1e-9)  # as printed
     # by hand, RePR's second seed: Catch from 0.9 to 0.4, Dodge from 0.9 to 0.7; the first: 0.2 and 0.4

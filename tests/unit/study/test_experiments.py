@@ -14,6 +14,7 @@ from reaper.engines.execute import resolve_engine
 from reaper.errors import DamagedArtefact, UserError
 from reaper.paper import results as paper
 from reaper.report import experiment_sections
+from reaper.report.text_report import markdown_report, terminal_report
 from reaper.results.runs import read_results
 from reaper.storage.records import ExperimentRecord
 from reaper.storage.store import Store
@@ -138,28 +139,28 @@ def test_students_of_real_and_generated_items_start_alike_and_end_apart(finished
     assert len(made["generated", "catch", "dodge"].parents) == 2
 
 
-def grid_of(store, name, title):
+def table_of(store, name, title):
     (section,) = [
         section for section in experiment_sections.read_experiment_sections(store) if section.experiment.name == name
     ]
-    return next(grid for grid in section.grids if grid.title == title)
+    return next(table for table in section.tables if table.title == title)
 
 
 def test_the_grid_search_can_be_recomputed_by_hand(finished):
     store, _ = finished
-    grid = grid_of(store, "ewc-search", "Grid of ewc")
-    assert [row[0] for row in grid.rows] == ["lambda=50", "lambda=300"]
+    table = table_of(store, "ewc-search", "Grid search of ewc")
+    assert [row[0] for row in table.rows] == ["lambda=50", "lambda=300"]
     averages = []
-    for row in grid.rows:
+    for row in table.rows:
         (run,) = [run for run in read_results(store) if run.name == f"ewc {row[0]}"]
         shares = []
         for task, final in enumerate(run.scores[-1]):
-            games = [s for r in store.stage(run.record.teachers[task]).document("rows") for s in r["scores"]]
-            spread = max(games) - min(games)
-            shares.append((final.mean() - min(games)) / spread if spread else math.nan)
+            episodes = [s for r in store.stage(run.record.teachers[task]).document("rows") for s in r["scores"]]
+            spread = max(episodes) - min(episodes)
+            shares.append((final.mean() - min(episodes)) / spread if spread else math.nan)
         averages.append(np.nanmean(shares))
         assert row[-2] == f"{averages[-1]:.2f}"
-    chosen = [place for place, row in enumerate(grid.rows) if row[-1] == "chosen"]
+    chosen = [place for place, row in enumerate(table.rows) if row[-1] == "chosen"]
     assert chosen == [int(np.argmax(averages))]
 
 
@@ -168,13 +169,13 @@ def test_every_section_is_drawn_from_the_store_alone(finished):
     html = sections_html(Store.open(store.folder))
     for name in ("overlap", "item-quality", "ewc-search"):
         assert f'id="{name}--catch-dodge"' in html
-    assert html.count("<figure>") == 1  # real beside dreamt
+    assert html.count("<figure>") == 1  # real and generated states
     assert "Run at a fraction" not in html
-    assert "real, all 2" in html
+    assert "real items, all 2 tasks" in html
     assert str(store.folder) not in html
 
 
-def test_experiments_that_have_not_begun_say_so_and_at_which_fraction(tmp_path):
+def test_unstarted_experiments_are_reported_with_their_fraction(tmp_path):
     studies = [planned(name, "catch,dodge,frog", fraction=0.5) for name in EXPERIMENTS]
     store = Store.open_for(tmp_path / "run", studies[0].header)
     store.close()
@@ -189,10 +190,10 @@ def test_experiments_that_have_not_begun_say_so_and_at_which_fraction(tmp_path):
         said = " ".join(section.caveats)
         assert "Run at a fraction (0.5)" in said
         assert "Not finished" in said
-        assert section.sentence == ""
+        assert section.summary == ""
         assert section.html
-    assert len(experiment_sections.for_terminal(sections)) > 2 * len(sections)
-    assert experiment_sections.for_markdown(sections).count("## Experiment") == len(EXPERIMENTS)
+    assert len(list(terminal_report(store))) > 2 * len(sections)
+    assert markdown_report(store).count("## Experiment") == len(EXPERIMENTS)
 
 
 def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
@@ -203,7 +204,7 @@ def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
     assert names == {"RePR", "RePR-rev"}
 
 
-def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
+def test_the_papers_numbers_are_shown_for_the_papers_tasks():
     from reaper.report.experiment_data import ExperimentData
     from reaper.report.experiment_tables import importance, overlap
 
@@ -218,8 +219,11 @@ def test_the_papers_numbers_stand_beside_ours_on_the_papers_tasks():
         runs=(),
         stages=(),
     )
-    grids, _ = overlap(ExperimentData(Store("nowhere"), [record], []))
-    assert grids[0].rows == [("RePR, paper", "0.691", "0.233", "0.198"), ("RePR-rev, paper", "0.753", "0.192", "0.110")]
+    tables, _ = overlap(ExperimentData(Store("nowhere"), [record], []))
+    assert tables[0].rows == [
+        ("RePR in the paper", "0.691", "0.233", "0.198"),
+        ("RePR-rev in the paper", "0.753", "0.192", "0.110"),
+    ]
     two = replace(record, tasks=tuple(paper.TASKS[:2]), titles=tuple(paper.TITLES[:2]))
     assert importance(ExperimentData(Store("nowhere"), [two], []))[0] == []
 
