@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 
 from reaper.cli.parser import build_parser
+from reaper.config.fields import info_of
+from reaper.config.overrides import Setting, all_settings
 from reaper.config.presets import PRESETS
-from reaper.config.settings import Settings
 from reaper.equations import EQUATIONS
 from reaper.results import tidy
 from reaper.results.metrics import METRICS
 from reaper.storage import manifests, pack_file, records, store
-from reaper.study.conditions import CONDITIONS
+from reaper.study.conditions import CONDITIONS  # registers all methods, whose fields are settings
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -61,23 +61,25 @@ def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def settings() -> str:
-    """Every setting by its dotted name, with the value of each preset."""
-    parts = []
-    for part in fields(Settings):
-        group = part.name.replace("_", "-")
-        rows = [
-            (
-                f"`{group}.{f.name.replace('_', '-')}`",
-                *(_value(preset, part.name, f.name) for preset in PRESETS.values()),
-            )
-            for f in fields(getattr(PRESETS["paper"], part.name))
-        ]
-        parts.append(f"## {group}\n\n" + table(("setting", *PRESETS), rows))
-    return "\n\n".join(parts)
+    """Every setting by its dotted name, with its meaning and its value in each preset."""
+    sections: dict[str, list[Setting]] = {}
+    for setting in all_settings():
+        sections.setdefault(setting.owner, []).append(setting)
+    return "\n\n".join(_section(owner, listed) for owner, listed in sections.items())
 
 
-def _value(preset: Settings, part: str, name: str) -> str:
-    value = getattr(getattr(preset, part), name)
+def _section(owner: str, listed: list[Setting]) -> str:
+    about = (listed[0].kind.__doc__ or "").strip().partition("\n\n")[0]
+    rows = [(f"`{s.name}`", _meaning(s), *(_value(s.value_in(preset)) for preset in PRESETS.values())) for s in listed]
+    return f"## {owner.replace('_', '-')}\n\n{about}\n\n" + table(("setting", "meaning", *PRESETS), rows)
+
+
+def _meaning(setting: Setting) -> str:
+    info = info_of(setting.field)
+    return info.help + (" *(duration)*" if info.duration else "")
+
+
+def _value(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -19,6 +19,7 @@ from reaper.version import VERSION as __version__
 if TYPE_CHECKING:
     from reaper.agent import Agent, load
     from reaper.engines.base import Engine, register_engine
+    from reaper.generators import FittedGenerator, Generator, GeneratorTraining, register_generator
     from reaper.results.runs import RunResult
     from reaper.retention import Recall, Remembered, Retention, register_retention
     from reaper.study.conditions import CONDITIONS, Condition, register_condition
@@ -34,6 +35,9 @@ _EXPORTS = {
     "Condition": "reaper.study.conditions",
     "Engine": "reaper.engines.base",
     "EnvOptions": "reaper.tasks.task",
+    "FittedGenerator": "reaper.generators",
+    "Generator": "reaper.generators",
+    "GeneratorTraining": "reaper.generators",
     "ObservationSpec": "reaper.tasks.observation",
     "Recall": "reaper.retention",
     "Remembered": "reaper.retention",
@@ -45,6 +49,7 @@ _EXPORTS = {
     "load": "reaper.agent",
     "register_condition": "reaper.study.conditions",
     "register_engine": "reaper.engines.base",
+    "register_generator": "reaper.generators",
     "register_retention": "reaper.retention",
     "register_task": "reaper.tasks.sequence",
 }
@@ -84,6 +89,9 @@ __all__ = [
     "Condition",
     "Engine",
     "EnvOptions",
+    "FittedGenerator",
+    "Generator",
+    "GeneratorTraining",
     "ObservationSpec",
     "Recall",
     "Remembered",
@@ -97,6 +105,7 @@ __all__ = [
     "load",
     "register_condition",
     "register_engine",
+    "register_generator",
     "register_retention",
     "register_task",
     "run",

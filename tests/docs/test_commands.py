@@ -19,6 +19,7 @@ from reaper.tasks.sequence import find_sequence
 
 PARSER = build_parser()
 TAKE_SETTINGS = ("run", "experiment")
+EXAMPLES = ("--stay-close.strength", "--sequential.greeting")  # of plugins in docs/guides/method.md
 PLACEHOLDERS = ("...", "ANOTHER-TASK")
 
 
@@ -87,4 +88,4 @@ def _settings(command: str) -> set[str]:
     if command not in TAKE_SETTINGS:
         return set()
     engine_options = [f"{name}.{f.name}".replace("_", "-") for name, kind in ENGINES.items() for f in fields(kind)]
-    return {f"--{name}" for name in (*setting_names(), *engine_options)}
+    return {*EXAMPLES, *(f"--{name}" for name in (*setting_names(), *engine_options))}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from doc_pages import PAGES, ROOT, Block, blocks
 
 import reaper
 from reaper.engines import ENGINES
+from reaper.generators import GENERATORS
 from reaper.results.metrics import METRICS
 from reaper.retention import RETENTIONS
 from reaper.study.conditions import CONDITIONS
@@ -22,7 +25,7 @@ from reaper.study.options import StudyOptions
 from reaper.tasks.sequence import TASKS
 
 PYTHON = [block for page in PAGES for block in blocks(page) if block.language == "python"]
-RUN = ["README.md", "docs/guides/environment.md"]
+RUN = ["README.md", "docs/guides/environment.md", "docs/guides/method.md"]
 
 SHRUNK = {
     **TINY,
@@ -63,21 +66,24 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def run_tiny(conditions: Any, **options: Any) -> Any:
         started.append(conditions)
         overrides = {**SHRUNK, **options.pop("overrides", {})}
+        options["tasks"] = options.get("tasks", "arcade-3").replace("arcade-3", "catch,dodge")
         return run(conditions, **options, overrides=overrides, device="cpu", quiet=True, tensorboard=False)
 
     monkeypatch.setattr(reaper, "run", run_tiny)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "example", "observation": np.zeros((2, 16, 16), np.uint8)}
+    example = ModuleType("example")
+    example.observation = np.zeros((2, 16, 16), np.uint8)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "example", example)
     for block in blocks(ROOT / name):
         if block.language == "python":
-            exec(compile(block.text, block.where, "exec"), names)
+            exec(compile(block.text, block.where, "exec", dont_inherit=True), vars(example))
     assert started
 
 
 @pytest.fixture
 def own_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What an example registers is forgotten afterwards."""
-    for registry in (CONDITIONS, ENGINES, RETENTIONS, TASKS):
+    for registry in (CONDITIONS, ENGINES, GENERATORS, RETENTIONS, TASKS):
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     before = dict(METRICS)
     yield
