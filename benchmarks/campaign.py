@@ -38,11 +38,11 @@ from campaign_files import (
 from campaign_plan import Slice, StageTimes, in_order, num_bytes, to_bring_back, to_carry
 from rich.console import Console
 
-from reaper.agent import open_found
 from reaper.cli.display import show_progress
 from reaper.engines.execute import resolve_engine
 from reaper.engines.signals import listening
 from reaper.errors import ReaperError, Stopped, UserError
+from reaper.learning.found_memory import check_memory
 from reaper.progress import Event, StageFinished, StageStarted
 from reaper.storage.files import read_checksummed, write_checksummed
 from reaper.storage.pack import import_pack
@@ -82,7 +82,7 @@ def send(arguments: argparse.Namespace) -> None:
 
 def receive(arguments: argparse.Namespace) -> None:
     with joined_pack(arguments.back) as file:
-        say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store', open_found)}")
+        say(f"{arguments.home / 'store'}: {import_pack(file, arguments.home / 'store', check_memory)}")
     timed_out = {**read_timed_out(arguments.home), **read_timed_out(arguments.back)}
     write_checksummed(arguments.home / TIMED_OUT, {"seconds": timed_out})
 
@@ -168,7 +168,7 @@ def run_slice(arguments: argparse.Namespace) -> int:
 
 def unpack(arguments: argparse.Namespace) -> None:
     with joined_pack(arguments.carry) as file:
-        say(f"{arguments.work}: {import_pack(file, arguments.work, open_found)}")
+        say(f"{arguments.work}: {import_pack(file, arguments.work, check_memory)}")
 
 
 def carried(arguments: argparse.Namespace) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""A trained agent, opened from a run: for playing, and for use in other programs."""
+"""A trained agent, loaded from a run: to choose actions in other programs, and to play its tasks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reaper.config.overrides import check
-from reaper.config.settings import Settings
-from reaper.config.sparse_json import from_json
 from reaper.context import Context
 from reaper.errors import UserError
-from reaper.generators import generator_for
 from reaper.learning.actor import Actor
+from reaper.learning.found_memory import check_memory
 from reaper.memory.long_term import LongTermMemory
-from reaper.storage.find import FoundMemory, RunChoice, find_memory
-from reaper.tasks.observation import to_picture
+from reaper.storage.find import RunChoice, find_memory
+from reaper.tasks.observation import ObservationSpec, to_picture
 from reaper.tasks.sequence import find_task, match_task, open_human_view
 from reaper.tasks.task import VectorTask
 from reaper.zoo import locate
@@ -27,66 +24,70 @@ from reaper.zoo import locate
 class Agent:
     """One network that plays every task it has learnt."""
 
-    def __init__(self, memory: LongTermMemory, settings: Settings, actions: int, device: str = "cpu") -> None:
-        self.memory, self.tasks = memory, memory.tasks
-        self.context = Context(settings, actions, 0, ("play",), torch.device(device))
-        self.network = self.context.q_network(memory.agent).eval()
-        self._randomness = self.context.rng("predict")
+    def __init__(self, memory: LongTermMemory, context: Context) -> None:
+        self.memory, self.tasks, self.context = memory, memory.tasks, context
+        self.network = context.q_network(memory.agent).eval()
+        self._rng = context.rng("predict")
 
     @property
-    def observation_shape(self) -> tuple[int, int, int]:
-        """History, height and width of a state: uint8, the oldest frame first."""
-        frames = self.context.settings.observation
-        return (frames.frame_stack, frames.frame_size, frames.frame_size)
+    def observation(self) -> ObservationSpec:
+        """What `predict` takes: stacked observations, the oldest first."""
+        return self.context.observation
 
     @torch.no_grad()
     def predict(self, observation: np.ndarray, deterministic: bool = True) -> tuple[np.ndarray, None]:
-        """The action for a state (history, size, size), or for each of a batch of them; the second value is always
-        None, as agents without a recurrent state return it elsewhere."""
-        states = np.asarray(observation)
-        if states.dtype != np.uint8 or states.shape[-3:] != self.observation_shape or states.ndim not in (3, 4):
-            raise UserError(
-                f"an observation is uint8 of shape {self.observation_shape}, not {states.dtype} {states.shape}"
-            )
-        batch = torch.from_numpy(states.reshape(-1, *self.observation_shape)).to(self.context.device)
+        """The action for one state, or for each of a batch of states, as in Stable-Baselines3: the second value is the
+        state of a recurrent policy, which this is not. Without `deterministic`, actions are epsilon-greedy."""
+        states, spec = np.asarray(observation), self.observation
+        is_batch = states.ndim == len(spec.shape) + 1
+        if states.dtype != spec.dtype or states.shape[is_batch:] != spec.shape:
+            raise UserError(f"an observation is {spec.dtype} of shape {spec.shape}, not {states.dtype} {states.shape}")
+        batch = torch.from_numpy(states if is_batch else states[None]).to(self.context.device)
         actions = self.network(batch).argmax(dim=1)
         if not deterministic:
-            rate = self.context.settings.evaluation.epsilon
-            rng, device = self._randomness, self.context.device
-            explore = torch.rand(len(batch), generator=rng, device=device) < rate
-            random = torch.randint(self.context.num_actions, (len(batch),), generator=rng, device=device)
-            actions = torch.where(explore, random, actions)
+            actions = self._explore(actions)
         chosen = actions.cpu().numpy()
-        return (chosen[0] if states.ndim == 3 else chosen), None
+        return (chosen if is_batch else chosen[0]), None
 
-    def play(self, task: str, seed: int = 0, for_people: bool = False) -> Iterator[tuple[np.ndarray, float]]:
-        """One whole game: its frames (size, size) and the score so far; `for_people`, frames are as people see the
-        game, (height, width, 3), where the task has such."""
+    def _explore(self, actions: torch.Tensor) -> torch.Tensor:
+        epsilon, count, device = self.context.settings.evaluation.epsilon, len(actions), self.context.device
+        explores = torch.rand(count, generator=self._rng, device=device) < epsilon
+        random = torch.randint(self.context.num_actions, (count,), generator=self._rng, device=device)
+        return torch.where(explores, random, actions)
+
+    def play(self, task: str, seed: int = 0, human_view: bool = False) -> Iterator[tuple[np.ndarray, float]]:
+        """Plays one episode, and yields each frame (height, width) with the return so far. With `human_view`, frames
+        are the rendered screen (height, width, 3), where the task has one."""
         found = find_task(match_task(self.tasks, task))
         with ExitStack() as opened:
-            game = opened.enter_context(closing(self.context.open(found, 1)))
-            show = open_human_view(found, self.context.env_options(1), self.context.num_actions) if for_people else None
-            if show:
-                opened.enter_context(closing(show))
-            yield from self._played(game, show, seed)
+            env = opened.enter_context(closing(self.context.open(found, 1)))
+            options, num_actions = self.context.env_options(1), self.context.num_actions
+            view = open_human_view(found, options, num_actions) if human_view else None
+            if view:
+                opened.enter_context(closing(view))
+            yield from self._episode(env, view, seed)
 
-    def _played(self, game: VectorTask, show: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:
-        actor = Actor(
-            game, self.context.settings.observation.frame_stack, self.context.num_actions, self.context.device
-        )
-        rng, first = self.context.cpu_rng("game", seed), self.context.derive_seed("game", game.name, seed)
+    def _episode(self, env: VectorTask, view: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:
+        """The view takes the same actions as the environment; its frames are shown in place of the observations."""
+        context = self.context
+        actor = Actor(env, self.observation.frame_stack, context.num_actions, context.device)
+        # "game" is the key of these random streams: renaming it would change every recorded episode.
+        rng, first = context.cpu_rng("game", seed), context.derive_seed("game", env.name, seed)
         actor.begin(first)
-        seen = show.reset(first) if show else actor.stack[:, -1:].cpu().numpy()
-        score, ended = 0.0, False
-        while not ended:
-            yield to_picture(seen[0]).copy(), score
-            actor.send(self.network, self.context.settings.evaluation.epsilon, rng)
-            if show:
-                show.send(actor.acted)
+        shown = view.reset(first) if view else self._newest(actor)
+        episode_return, done = 0.0, False
+        while not done:
+            yield to_picture(shown[0]).copy(), episode_return
+            actor.send(self.network, context.settings.evaluation.epsilon, rng)
+            if view:
+                view.send(actor.acted)
             step = actor.receive()
-            seen = show.receive().observations if show else actor.stack[:, -1:].cpu().numpy()
-            score, ended = score + float(step.rewards[0]), bool(step.done[0])
-        yield to_picture(seen[0]).copy(), score
+            shown = view.receive().observations if view else self._newest(actor)
+            episode_return, done = episode_return + float(step.rewards[0]), bool(step.done[0])
+        yield to_picture(shown[0]).copy(), episode_return
+
+    def _newest(self, actor: Actor) -> np.ndarray:
+        return actor.stack[:, -self.observation.frame.shape[0] :].cpu().numpy()
 
 
 def load(
@@ -97,24 +98,11 @@ def load(
     after_task: int | None = None,
     device: str = "cpu",
 ) -> Agent:
-    """The agent of a run (an output folder) or of one long-term memory (a stage's folder, an imported memory, or the
-    file it was exported to), or one that comes with the package (`pretrained:NAME`).
+    """The agent of a run (an output folder), of one long-term memory (a stage's folder, an imported memory, or the file
+    it was exported to), or of a memory that comes with the package (`pretrained:NAME`).
 
-    Where a folder holds several runs, `condition`, `seed` and `sequence` choose one; `after_task` counts from one and
+    Where a folder holds several runs, `condition`, `seed` and `sequence` choose one. `after_task` counts from one and
     chooses an earlier long-term memory than the last.
     """
     found = find_memory(locate(path), RunChoice(condition, seed, sequence), after_task)
-    return open_found(found, device)
-
-
-def open_found(found: FoundMemory, device: str = "cpu") -> Agent:
-    """The agent of a memory; one whose weights are of another network than its settings say is refused."""
-    memory, actions, given = found.memory, found.spec.get("num_actions"), found.spec.get("settings")
-    if type(actions) is not int or actions < 1 or not isinstance(given, dict):
-        raise UserError("this long-term memory does not say for how many actions and with which settings it was made")
-    settings = from_json(given)
-    check(settings)
-    agent = Agent(memory, settings, actions, device)
-    if generator := memory.part("generator"):
-        generator_for(settings).load(agent.context, generator)  # raises an error if it is of another network
-    return agent
+    return Agent(found.memory, check_memory(found, device))

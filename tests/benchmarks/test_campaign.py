@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import TINY, plan_tiny, run_plan, run_tiny
 
-from reaper.agent import open_found
 from reaper.errors import UserError
+from reaper.learning.found_memory import check_memory
 from reaper.results.runs import read_results
 from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.pack import export_stages, import_pack
@@ -185,7 +185,7 @@ def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     export_stages(store, tmp_path / "thin", {digest: {name for name in names if name.endswith(".json")}})
     export_stages(store, tmp_path / "whole", {digest: names})
     assert (tmp_path / "thin").stat().st_size < (tmp_path / "whole").stat().st_size / 10
-    import_pack(tmp_path / "thin", tmp_path / "out", open_found)
+    import_pack(tmp_path / "thin", tmp_path / "out", check_memory)
     thinned = Store.open(tmp_path / "out").stage(digest)
     assert {"agent.safetensors", "retained.safetensors"} <= thinned.left_out.keys()
     with pytest.raises(UserError, match="was left out when its run was packed"):
@@ -194,7 +194,7 @@ def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     assert [problem.harmless for problem in problems] == [True]
     assert "without agent.safetensors" in problems[0].what
     assert thinned.document("memory") == store.stage(digest).document("memory")
-    import_pack(tmp_path / "whole", tmp_path / "out", open_found)
+    import_pack(tmp_path / "whole", tmp_path / "out", check_memory)
     assert Store.open(tmp_path / "out").stage(digest).left_out == {}
-    import_pack(tmp_path / "thin", tmp_path / "out", open_found)  # what is there is left alone
+    import_pack(tmp_path / "thin", tmp_path / "out", check_memory)  # what is there is left alone
     assert Store.open(tmp_path / "out").stage(digest).tensors("agent")

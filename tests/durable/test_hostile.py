@@ -15,8 +15,8 @@ from ruins import command, contents, refused
 from safetensors.torch import load_file, save_file
 
 import reaper
-from reaper.agent import open_found
 from reaper.errors import ReaperError, UserError
+from reaper.learning.found_memory import check_memory
 from reaper.storage.files import checksummed, digest_of, read_checksummed, sha256
 from reaper.storage.pack import export_run, import_pack
 from reaper.storage.pack_file import INDEX, MAX_INDEX_BYTES
@@ -396,7 +396,7 @@ def test_a_spoilt_pack_is_refused_or_means_the_same(pack, two_seeds, tmp_path, c
         data[place] = chance.randrange(256)
         (tmp_path / "spoilt").write_bytes(data)
         try:
-            import_pack(tmp_path / "spoilt", tmp_path / "out", open_found)
+            import_pack(tmp_path / "spoilt", tmp_path / "out", check_memory)
         except ReaperError:
             refusals += 1
             assert not (tmp_path / "out").exists()
@@ -410,7 +410,7 @@ def test_a_memory_pack_with_foreign_weights_is_refused(two_seeds, tmp_path, capf
     words = ["--what", "weights", "--condition", "DGDMN"]
     assert command(capfd, "export", two_seeds, tmp_path / "memory.reaper", *words)[0] == 0
     folder = tmp_path / "memory"
-    import_pack(tmp_path / "memory.reaper", folder, open_found)
+    import_pack(tmp_path / "memory.reaper", folder, check_memory)
     save_file({"w": torch.zeros(3)}, folder / "agent.safetensors")
     reseal(folder / "agent.safetensors")
 

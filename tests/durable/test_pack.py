@@ -12,12 +12,12 @@ from conftest import run_tiny, run_words
 from ruins import command, contents, flipped, refused, results, seeded
 
 import reaper
-from reaper.agent import open_found
 from reaper.cli.main import main
 from reaper.config.presets import PAPER
 from reaper.config.sparse_json import to_json
 from reaper.context import Context, state_tensors
 from reaper.generators import generator_for
+from reaper.learning.found_memory import check_memory
 from reaper.storage.manifests import Provenance
 from reaper.storage.pack import export_run, import_pack
 from reaper.storage.records import StoreHeader
@@ -130,7 +130,7 @@ def test_export_while_a_run_writes(tmp_path):
         time.sleep(0.05)
     held = set()
     for number, pack in enumerate(packs):
-        import_pack(pack, tmp_path / f"in-{number}", open_found)
+        import_pack(pack, tmp_path / f"in-{number}", check_memory)
         assert not [problem for problem in verify(tmp_path / f"in-{number}") if problem.damaged]
         held.add((len(list(tmp_path.glob(f"in-{number}/stages/*"))), bool(list(tmp_path.glob(f"in-{number}/un*/*")))))
     assert len({stages for stages, _ in held}) > 2  # packs of different moments ...
@@ -164,7 +164,7 @@ def test_half_precision_is_marked_and_never_taken_for_a_stage(two_seeds, tmp_pat
         exact = (original.memory.agent | original.memory.retained)[name]
         assert tensor.dtype == torch.float32
         assert torch.equal(tensor, exact.half().float())
-    states = np.random.default_rng(0).integers(0, 256, (50, *moved.observation_shape), dtype=np.uint8)
+    states = np.random.default_rng(0).integers(0, 256, (50, *moved.observation.shape), dtype=np.uint8)
     assert (moved.predict(states)[0] == original.predict(states)[0]).mean() > 0.9
 
     out = tmp_path / "out"

@@ -31,7 +31,7 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
     task = find_task(match_task(agent.tasks, arguments.task))
     for number in range(arguments.episodes):
         recorded = bool(arguments.video) and number == 0
-        episode = agent.play(task.name, seed=number, for_people=recorded)
+        episode = agent.play(task.name, seed=number, human_view=recorded)
         if recorded:
             score = write_video(arguments.video, episode, task.title)
             console.print(f"video: {arguments.video}", highlight=False)

@@ -7,8 +7,8 @@ import json
 
 from rich.console import Console
 
-from reaper.agent import open_found
 from reaper.errors import UserError
+from reaper.learning.found_memory import check_memory
 from reaper.storage.find import RunChoice
 from reaper.storage.pack import export_run, export_weights, import_pack
 from reaper.storage.verify import set_aside
@@ -38,7 +38,7 @@ def export(arguments: argparse.Namespace, console: Console) -> None:
 
 def import_(arguments: argparse.Namespace, console: Console) -> None:
     """Unpacks what `export` packed."""
-    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out, open_found)}")
+    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out, check_memory)}")
 
 
 def verify(arguments: argparse.Namespace, console: Console) -> int:

@@ -22,6 +22,7 @@ from reaper.report.rendering import data_uri
 from reaper.report.videos import FRAMES_PER_SECOND, encoder, grey, write_mp4
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
+from reaper.tasks.observation import state_spec
 
 FORMAT = 2  # of cached videos; raising it makes them again
 SECONDS = 10
@@ -101,7 +102,7 @@ def read_rollout_video(store: Store, run: RunResult, cache: ReportCache, max_byt
 
 
 def _rollout(agent: Agent, task: str) -> Rollout:
-    return list(islice(agent.play(task, for_people=True), SECONDS * FRAMES_PER_SECOND))
+    return list(islice(agent.play(task, human_view=True), SECONDS * FRAMES_PER_SECOND))
 
 
 def _images(store: Store, run: RunResult, memories: Sequence[str | None]) -> list[Image.Image]:
@@ -120,7 +121,7 @@ class _Grid:
     def __init__(self, run: RunResult, rollouts: Rollouts) -> None:
         self.rollouts, self.count = rollouts, len(run.tasks)
         frames = [rollout[0][0] for rollout in rollouts.values()]
-        size = run.settings.observation.frame_size
+        size = max(state_spec(run.settings.observation).shape[1:])
         self.side = size * max(1, WIDTH // self.count // size)
         self.letters = min(24, max(12, self.side // 7))
         self.mode = "RGB" if any(frame.ndim == 3 for frame in frames) else "L"

@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reaper.agent import open_found
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import from_json, to_json
 from reaper.context import Context
 from reaper.errors import UserError
+from reaper.learning.found_memory import check_memory
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.exported_memory import INITIAL_MEMORY
 from reaper.storage.files import canonical
@@ -121,7 +121,7 @@ def open_initial_memory(source: str | Path, condition: str | None = None, seed: 
     """Opens a memory to go on from; where it is an output folder with several runs, `condition` and `seed` choose."""
     found = find_memory(locate(source), RunChoice(condition, seed))
     memory = found.memory
-    open_found(found)  # refuses weights that do not fit their settings
+    check_memory(found)  # refuses weights that do not fit their settings
     for name in memory.tasks:
         if ":" in name:  # Gymnasium would import the module before it
             raise UserError(f"{source} names a task {name[:60]!r} that would run code of its own; it is not opened")
