@@ -1,1 +1,1 @@
-"""How fast this machine is, and how long a study takes on it."""
+"""Benchmarks: the speed of this machine, and how long a study takes on it."""

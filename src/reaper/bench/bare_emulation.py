@@ -1,4 +1,4 @@
-"""The yardstick of `reaper bench`: emulators that are given actions and have nothing else to do."""
+"""Bare emulation: environments that replay given actions and do nothing else. An upper bound on the speed of training."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ import numpy as np
 from reaper.tasks.task import VectorTask
 
 WARM_UP = 8  # steps before the clock starts
-SPELL = 0.1  # seconds of training before the same is done bare: neighbours on a machine come and go within seconds
-IN_TURN = 20  # steps of one number of threads before those of the next
+STEPS_PER_TURN = 20  # steps with one number of threads before those with the next
 
 
-class Yardstick:
-    """Games that follow what training does in games of its own, spell by spell, and are timed."""
+class BareEmulation:
+    """Replays the actions of training in environments of its own, and times them."""
 
-    def __init__(self, games: VectorTask) -> None:
-        self.num_envs, self.followed, self.seconds = games, 0, 0.0
+    def __init__(self, envs: VectorTask) -> None:
+        self.envs = envs
+        self.steps, self.seconds = 0, 0.0
 
-    def begin(self, seed: int) -> None:
-        self.num_envs.reset(seed)
-        self.followed, self.seconds = 0, 0.0
+    def reset(self, seed: int) -> None:
+        self.envs.reset(seed)
+        self.steps, self.seconds = 0, 0.0
 
-    def follow(self, log: list[np.ndarray]) -> None:
-        """Plays the actions that are new in the log; the first of all are not timed."""
-        self._play(log[self.followed : WARM_UP])
-        if len(log) > WARM_UP:
+    def replay(self, action_log: list[np.ndarray]) -> None:
+        """Replays the actions that are new in the log; the first `WARM_UP` steps are not timed."""
+        self._step(action_log[self.steps : WARM_UP])
+        if len(action_log) > WARM_UP:
             start = time.perf_counter()
-            self._play(log[max(self.followed, WARM_UP) :])
+            self._step(action_log[max(self.steps, WARM_UP) :])
             self.seconds += time.perf_counter() - start
-        self.followed = len(log)
+        self.steps = len(action_log)
 
-    def _play(self, log: list[np.ndarray]) -> None:
-        for actions in log:
-            self.num_envs.send(actions.astype(np.int64))
-            self.num_envs.receive()
+    def _step(self, action_log: list[np.ndarray]) -> None:
+        for actions in action_log:
+            self.envs.send(actions.astype(np.int64))
+            self.envs.receive()
 
     @property
     def rate(self) -> float:
-        """Bare frames a second."""
-        return (self.followed - WARM_UP) * self.num_envs.num_envs / self.seconds
+        """Agent steps per second of all environments together."""
+        return (self.steps - WARM_UP) * self.envs.num_envs / self.seconds
 
 
-def rates_by_threads(open_games: Callable[[int], VectorTask], log: list[np.ndarray]) -> dict[int, float]:
-    """Bare frames a second by the number of emulator threads, from half the cores to twice as many; a few steps of each
-    in turn."""
-    cores, yardsticks = len(os.sched_getaffinity(0)), {}
+def rates_by_threads(open_envs: Callable[[int], VectorTask], action_log: list[np.ndarray]) -> dict[int, float]:
+    """Emulator threads -> agent steps per second, from half to twice as many threads as cores. The numbers of threads
+    take turns, so that other load on the machine disturbs all of them."""
+    cores, emulations = len(os.sched_getaffinity(0)), {}
     try:
         for threads in (cores // 2, cores - 1, cores, 2 * cores):
-            yardsticks[threads] = Yardstick(open_games(threads))
-            yardsticks[threads].begin(0)
-        for end in range(WARM_UP + IN_TURN, len(log) + IN_TURN, IN_TURN):
-            for yardstick in yardsticks.values():
-                yardstick.follow(log[:end])
-        return {threads: yardstick.rate for threads, yardstick in yardsticks.items()}
+            emulations[threads] = BareEmulation(open_envs(threads))
+            emulations[threads].reset(0)
+        for end in range(WARM_UP + STEPS_PER_TURN, len(action_log) + STEPS_PER_TURN, STEPS_PER_TURN):
+            for emulation in emulations.values():
+                emulation.replay(action_log[:end])
+        return {threads: emulation.rate for threads, emulation in emulations.items()}
     finally:
-        for yardstick in yardsticks.values():
-            yardstick.num_envs.close()
+        for emulation in emulations.values():
+            emulation.envs.close()

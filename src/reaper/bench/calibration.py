@@ -1,4 +1,4 @@
-"""How long a unit of work takes on this machine: a short trial of each kind."""
+"""How long a unit of work takes on this machine, from a trial of a fraction of a second."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from reaper.storage.checkpoints import Checkpointer
 from reaper.study.kinds.base import Stage
 from reaper.study.stage_run import settings_of
 from reaper.tasks.sequence import find_task
+from reaper.tasks.task import Task
 
-SECONDS_A_PROBE = 0.4
+SECONDS_PER_TRIAL = 0.4
 
 
 @dataclass(frozen=True)
-class Probe:
-    """Short trials of the kinds of work a stage consists of, with its settings and on its task."""
+class Calibration:
+    """Trials of the kinds of work that a stage consists of, with its settings and on its first task."""
 
     stage: Stage
     resources: Resources
 
-    def seconds(self, unit: str) -> float:
-        """How long one unit (a field of `Load`) takes."""
+    def seconds_per(self, unit: str) -> float:
+        """Seconds of one unit of work; `unit` is a field of `Load`."""
         before = torch.get_num_threads()
         torch.set_num_threads(self.resources.threads)
         try:
@@ -43,17 +44,17 @@ class Probe:
     def _context(self, checkpointer: Checkpointer | None = None) -> Context:
         spec = self.stage.spec
         device = "cpu" if self.resources.device == "auto" else self.resources.device
-        settings = settings_of(spec)
         return Context(
-            settings,
+            settings_of(spec),
             spec["num_actions"],
             0,
             ("probe",),
-            torch.device(device),
+            device=torch.device(device),
             checkpointer=checkpointer or Checkpointer(),
+            emulator_threads=self.resources.emulator_threads,
         )
 
-    def _task(self) -> Any:
+    def _task(self) -> Task:
         spec = self.stage.spec
         return find_task(spec["task"] if "task" in spec else spec["tasks"][0])
 
@@ -65,15 +66,14 @@ class Probe:
         while not trainer.replay.ready():
             trainer.step()
         trainer.learning = True
-        games = context.settings.training.num_envs
-        seconds = _timed(trainer.step) / games
+        seconds = _seconds_per_call(trainer.step) / context.settings.training.num_envs
         trainer.actor.rest()
         trainer.actor.task.close()
         return seconds
 
     def _collected_steps(self) -> float:
-        clock = _Clock()
-        context = self._context(Checkpointer(stop=clock))
+        timer = _Timer()
+        context = self._context(Checkpointer(stop=timer))
         gathering = Gathering(context, context.q_network(), self._task())
         try:
             gathering.run()
@@ -81,38 +81,38 @@ class Probe:
             gathering.actor.rest()
             gathering.actor.task.close()
         assert gathering.frame is not None
-        return clock.seconds / max(gathering.frame - gathering.first_frame, 1)
+        return timer.seconds / max(gathering.frame - gathering.first_frame, 1)
 
     def _generator_steps(self) -> float:
         context = self._context()
         noise = _Noise(context.observation.shape, context.device)
         training = generator_for(context.settings).training(context, noise, None, 1)
         training.begin()
-        return _timed(training.step) / training.steps_per_call
+        return _seconds_per_call(training.step) / training.steps_per_call
 
     def _fisher_batches(self) -> float:
         context = self._context()
         shape = (context.settings.training.batch_size, *context.observation.shape)
         states = torch.zeros(shape, dtype=context.observation.torch_dtype, device=context.device)
         network = context.q_network()
-        return _timed(lambda: fisher_diagonal(network, states))
+        return _seconds_per_call(lambda: fisher_diagonal(network, states))
 
     def _episodes(self) -> float:
-        """A game of a network that has learnt nothing; one that plays well may last longer, or end sooner."""
-        clock = _Clock(3 * SECONDS_A_PROBE)
-        context = self._context(Checkpointer(stop=clock))
+        """An episode of an untrained network; a trained one may play longer or shorter episodes."""
+        timer = _Timer(3 * SECONDS_PER_TRIAL)
+        context = self._context(Checkpointer(stop=timer))
         try:
             evaluate(context, context.q_network(), self._task(), 0)
         except Stopped:
-            return 2 * clock.seconds / context.settings.evaluation.episodes  # some had not ended: a guess
-        return clock.seconds / context.settings.evaluation.episodes
+            return 2 * timer.seconds / context.settings.evaluation.episodes  # a guess: some episodes had not ended
+        return timer.seconds / context.settings.evaluation.episodes
 
 
-class _Clock:
-    """Calls time when a probe has lasted long enough."""
+class _Timer:
+    """Returns True when called after a trial has lasted long enough."""
 
-    def __init__(self, limit: float = SECONDS_A_PROBE) -> None:
-        self.started, self.limit = time.monotonic(), limit
+    def __init__(self, limit: float | None = None) -> None:
+        self.started, self.limit = time.monotonic(), SECONDS_PER_TRIAL if limit is None else limit
 
     @property
     def seconds(self) -> float:
@@ -124,7 +124,7 @@ class _Clock:
 
 @dataclass(frozen=True)
 class _Noise:
-    """States of no task."""
+    """Random states, in place of a replay."""
 
     shape: tuple[int, ...]
     device: torch.device
@@ -135,11 +135,11 @@ class _Noise:
     distinct_states = sample_states
 
 
-def _timed(work: Callable[[], Any]) -> float:
+def _seconds_per_call(work: Callable[[], Any]) -> float:
     """Seconds of one call, after a first one that warms up."""
     work()
-    clock, calls = _Clock(), 0
-    while not clock() or not calls:
+    timer, calls = _Timer(), 0
+    while not timer() or not calls:
         work()
         calls += 1
-    return clock.seconds / calls
+    return timer.seconds / calls

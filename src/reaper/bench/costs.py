@@ -1,7 +1,7 @@
-"""What a study will cost, said before it starts: stages, agent steps, generator steps, and hours on this machine.
+"""The cost of a study before it starts: stages, agent steps, generator steps, and hours on this machine.
 
-Hours are predicted from finished stages of the same kind in the output folder, which has one set of settings, so that
-they take about as long; where there are none, from a probe of a few seconds.
+Hours are estimated from finished stages of the same kind in the output folder, which has one set of settings, so that
+they take about equally long. Where there are none, a calibration of a few seconds measures the machine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from reaper.bench.calibration import Probe
+from reaper.bench.calibration import Calibration
 from reaper.engines.resources import Resources
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
@@ -18,15 +18,12 @@ from reaper.study.kinds.base import Load, Stage
 from reaper.study.stages import load_of
 
 
-def likeness_of(spec: Mapping[str, Any]) -> str:
-    """Equal for stages of one store that take about as long: the same work, on whichever task, seed or agent."""
+def similarity_key(spec: Mapping[str, Any]) -> str:
+    """Equal for stages of one store that take about equally long: the same work on whichever task, seed or agent."""
     settings = spec["settings"]
     sizes = [settings.get(part, {}).get(name) for part, name in (("network", "width"), ("long_term", "agent_steps"))]
     inputs = {name: spec.get(name) for name in ("kind", "axes", "items")}
     return canonical([inputs, sorted(spec["parents"]), len(spec.get("tasks", ())), sizes])
-
-
-# -- a whole study
 
 
 @dataclass(frozen=True)
@@ -35,65 +32,69 @@ class Cost:
 
     stages: int
     done: int
-    agent_steps: int  # of what is left
+    agent_steps: int  # left to do, as all below
     generator_steps: int
     hours: float
-    learnt: int  # stages whose time is known from finished ones ...
-    probed: int  # ... and from the probe
+    from_finished: int  # number of stages whose time is known from finished ones
+    from_calibration: int
 
     @property
     def source(self) -> str:
-        if not self.learnt and not self.probed:
+        """Where the hours come from, in words."""
+        if not self.from_finished and not self.from_calibration:
             return "nothing is left to run"
-        ways = [("finished stages like them", self.learnt), ("a short probe of this machine", self.probed)]
-        return " and ".join(f"{way} ({count} stages)" for way, count in ways if count)
+        sources = [
+            ("finished stages of the same kind", self.from_finished),
+            ("a short calibration of this machine", self.from_calibration),
+        ]
+        return " and ".join(f"{source} ({count} stages)" for source, count in sources if count)
 
 
-class Forecast:
-    """Predicts studies for one output folder and one machine; what it has measured it measures only once."""
+class CostEstimator:
+    """Estimates studies for one output folder and one machine; nothing is measured twice."""
 
     def __init__(self, store: Store | None) -> None:
-        self.units: dict[tuple[str, str], float] = {}  # (unit, size of the networks) -> seconds
-        self.finished = set(store.stages()) if store else set()
+        self._finished = set(store.stages()) if store else set()
+        self._unit_seconds: dict[tuple[str, str], float] = {}  # (unit, size of the networks) -> seconds
         times: dict[str, list[float]] = {}
-        for digest in self.finished:
+        for digest in self._finished:
             artefact = store.stage(digest) if store else None
             if artefact and (seconds := artefact.provenance().seconds):
-                times.setdefault(likeness_of(artefact.spec), []).append(seconds)
-        self.known = {likeness: sum(values) / len(values) for likeness, values in times.items()}
+                times.setdefault(similarity_key(artefact.spec), []).append(seconds)
+        self._known = {key: sum(values) / len(values) for key, values in times.items()}
 
     def cost(self, stages: Sequence[Stage], resources: Resources) -> Cost:
-        """`stages` are in an order in which parents come first."""
-        left = [stage for stage in stages if stage.digest not in self.finished]
+        """`stages` are ordered parents first."""
+        left = [stage for stage in stages if stage.digest not in self._finished]
         loads = [load_of(stage) for stage in left]
-        known = {stage.digest: self.known.get(likeness_of(stage.spec)) for stage in left}
+        known = [self._known.get(similarity_key(stage.spec)) for stage in left]
         seconds: dict[str, float] = {}
-        ends: dict[str, float] = {}  # when each could be done at the earliest
-        for stage, load in zip(left, loads, strict=True):
-            took = known[stage.digest]
-            seconds[stage.digest] = self._probed(stage, load, resources) if took is None else took
-            begin = max((ends.get(parent, 0.0) for parent in stage.parents.values()), default=0.0)
-            ends[stage.digest] = begin + seconds[stage.digest]
-        together = max(sum(seconds.values()) / resources.workers, max(ends.values(), default=0.0))
+        earliest_end: dict[str, float] = {}
+        for stage, load, usual in zip(left, loads, known, strict=True):
+            seconds[stage.digest] = self._calibrated(stage, load, resources) if usual is None else usual
+            start = max((earliest_end.get(parent, 0.0) for parent in stage.parents.values()), default=0.0)
+            earliest_end[stage.digest] = start + seconds[stage.digest]
+        # No schedule is shorter than the work shared by all workers, nor than the critical path.
+        wall_seconds = max(sum(seconds.values()) / resources.workers, max(earliest_end.values(), default=0.0))
         total = sum(loads, Load())
-        learnt = sum(took is not None for took in known.values())
+        from_finished = sum(usual is not None for usual in known)
         return Cost(
-            len(stages),
-            len(stages) - len(left),
-            total.agent_steps,
-            total.generator_steps,
-            together / 3600,
-            learnt,
-            len(left) - learnt,
+            stages=len(stages),
+            done=len(stages) - len(left),
+            agent_steps=total.agent_steps,
+            generator_steps=total.generator_steps,
+            hours=wall_seconds / 3600,
+            from_finished=from_finished,
+            from_calibration=len(left) - from_finished,
         )
 
-    def _probed(self, stage: Stage, load: Load, resources: Resources) -> float:
-        """Every unit is tried once for every size of frame and network."""
+    def _calibrated(self, stage: Stage, load: Load, resources: Resources) -> float:
+        """Each unit is measured once per size of observation and network."""
         size = canonical([stage.spec["settings"].get(part) for part in ("observation", "network")])
         seconds = 0.0
         for unit, amount in ((f.name, getattr(load, f.name)) for f in fields(load)):
             if amount:
-                if (unit, size) not in self.units:
-                    self.units[unit, size] = Probe(stage, resources).seconds(unit)
-                seconds += amount * self.units[unit, size]
+                if (unit, size) not in self._unit_seconds:
+                    self._unit_seconds[unit, size] = Calibration(stage, resources).seconds_per(unit)
+                seconds += amount * self._unit_seconds[unit, size]
         return seconds
