@@ -1,4 +1,4 @@
-"""Bare emulation: environments that replay given actions and do nothing else. An upper bound on the speed of training."""
+"""Bare emulation: environments that replay given actions and nothing else. Training cannot be faster than that."""
 
 from __future__ import annotations
 

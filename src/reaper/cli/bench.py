@@ -10,7 +10,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from reaper.bench.benchmark import Bench
+from reaper.bench.benchmark import Benchmark
+from reaper.bench.measurement import BARE_EMULATION
 from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
 from reaper.storage.files import atomic_write
@@ -28,37 +29,39 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
     if device.type == "cuda" or preset == "arcade":
         torch.set_num_threads(1)
     keep_freed_memory()
-    measured = Bench(
+    benchmark = Benchmark(
         tasks=sequence.tasks,
-        actions=sequence.num_actions,
+        num_actions=sequence.num_actions,
         settings=settings,
         device=device,
         seconds=arguments.seconds,
         repeats=arguments.repeats,
-        say=Console(stderr=True).print,
+        report=Console(stderr=True).print,
     )
-    measured.run()
+    benchmark.run()
     known = {name: tasks for name, tasks in SEQUENCES.items() if set(tasks) <= set(sequence.names)}
-    hours = {name: measured.predicted(tasks) for name, tasks in (known or {sequence.name: sequence.names}).items()}
-    console.print(_rate_table(measured), highlight=False)
+    hours = {
+        name: benchmark.predicted_hours(tasks) for name, tasks in (known or {sequence.name: sequence.names}).items()
+    }
+    console.print(_rate_table(benchmark), highlight=False)
     console.print(_hours_table(hours, preset), highlight=False)
     if arguments.json:
-        figures = [figure.describe() for figure in measured.figures]
-        found = {"machine": measured.machine(), "figures": figures, "set_up": measured.set_up, "hours": hours}
-        atomic_write(arguments.json, json.dumps(found, indent=1).encode())
+        measurements = [measurement.to_json() for measurement in benchmark.measurements]
+        found = {"machine": benchmark.machine(), "measurements": measurements, "set_up": benchmark.set_up}
+        atomic_write(arguments.json, json.dumps({**found, "hours": hours}, indent=1).encode())
 
 
-def _rate_table(measured: Bench) -> Table:
-    table = Table("what", "task", "rate", "of bare emulation", box=None, header_style="bold")
-    for figure in measured.figures:
-        share = "" if figure.share is None else f"{figure.share:.2f}"
-        share += "" if figure.of == "bare emulation" or not share else f" of {figure.of}"
-        table.add_row(figure.what, figure.task, f"{figure.rate:,.0f} {figure.unit}/s", share)
+def _rate_table(benchmark: Benchmark) -> Table:
+    table = Table("part of a run", "task", "speed", "share of bare emulation", box=None, header_style="bold")
+    for measured in benchmark.measurements:
+        share = "" if measured.share is None else f"{measured.share:.2f}"
+        share += "" if measured.of == BARE_EMULATION or not share else f" of {measured.of}"
+        table.add_row(measured.what, measured.task, f"{measured.rate:,.0f} {measured.unit}/s", share)
     return table
 
 
 def _hours_table(hours: Mapping[str, Mapping[str, float]], preset: str) -> Table:
-    table = Table(f"RePR, preset {preset}", *hours, box=None, header_style="bold")
+    table = Table(f"predicted for RePR, preset {preset}", *hours, box=None, header_style="bold")
     for part in next(iter(hours.values())):
         table.add_row(part, *(f"{parts[part]:.3f} h" for parts in hours.values()))
     return table

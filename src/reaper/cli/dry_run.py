@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from reaper.bench.costs import Forecast
+from reaper.bench.costs import CostEstimator
 from reaper.engines.execute import resolve_engine
 from reaper.errors import UserError
 from reaper.report.provenance import duration
@@ -48,8 +48,8 @@ def print_costs(options: StudyOptions, as_json: bool, console: Console) -> None:
             plans[name] = error
     studies = [study for study in plans.values() if isinstance(study, Plan)]
     store, reason = open_existing(options.out, studies[0]) if studies else (None, "")
-    forecast = Forecast(store)
-    rows = [_cost_row(name, study, options, forecast) for name, study in plans.items()]
+    estimator = CostEstimator(store)
+    rows = [_cost_row(name, study, options, estimator) for name, study in plans.items()]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
@@ -58,12 +58,12 @@ def print_costs(options: StudyOptions, as_json: bool, console: Console) -> None:
         console.print(escape(line), highlight=False, soft_wrap=True)
 
 
-def _cost_row(name: str, study: Plan | TooFewTasks, options: StudyOptions, forecast: Forecast) -> Row:
+def _cost_row(name: str, study: Plan | TooFewTasks, options: StudyOptions, estimator: CostEstimator) -> Row:
     row: Row = {"name": name, "shows": EXPERIMENTS[name].shows, "about": EXPERIMENTS[name].about}
     if isinstance(study, TooFewTasks):
         return {**row, "note": str(study)}
     _, resources = resolve_engine(study, options)
-    cost = forecast.cost(study.stages, resources)
+    cost = estimator.cost(study.stages, resources)
     return {
         **row,
         "tasks": study.config.sequence.name,
@@ -74,8 +74,8 @@ def _cost_row(name: str, study: Plan | TooFewTasks, options: StudyOptions, forec
         "agent_steps": cost.agent_steps,
         "generator_steps": cost.generator_steps,
         "hours": round(cost.hours, 4),
-        "learnt": cost.learnt,
-        "probed": cost.probed,
+        "from_finished": cost.from_finished,
+        "from_calibration": cost.from_calibration,
         "workers": resources.workers,
         "device": resources.device,
         "fraction": options.fraction,
@@ -103,10 +103,12 @@ def _cost_table(rows: list[Row]) -> Table:
 
 def _notes(rows: list[Row]) -> list[str]:
     known = [row for row in rows if "left" in row]
-    probed, learnt = (sum(row[key] for row in known) for key in ("probed", "learnt"))
+    finished, calibrated = (sum(row[key] for row in known) for key in ("from_finished", "from_calibration"))
     notes = [row["note"] for row in rows if "note" in row]
-    if learnt or probed:
-        notes.append(f"Times: {learnt} stages from similar finished ones in --out, {probed} from a short measurement.")
+    if finished or calibrated:
+        notes.append(
+            f"Times: {finished} stages from similar finished ones in --out, {calibrated} from a short calibration."
+        )
     about = [f"{row['name']}: {row['about']} ({row['shows']})" for row in rows]
     return [*about, "", *notes, "Experiments in one --out share stages: each is run once."]
 
@@ -133,7 +135,7 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
         print(json.dumps(rows, indent=1))
         return
     console.print(_stage_table(study, done), highlight=False)
-    cost = Forecast(store).cost(stages, resolve_engine(study, options)[1])
+    cost = CostEstimator(store).cost(stages, resolve_engine(study, options)[1])
     left = cost.stages - cost.done
     summary = f"{cost.stages} stages, {cost.done} done, {left} to run"
     summary += f": about {duration(cost.hours * 3600)}, predicted from {cost.source}" if left else ""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import TINY, run_plan, tiny_options
 
-from reaper.bench.costs import Forecast, Load, load_of
+from reaper.bench.costs import CostEstimator, Load, load_of
 from reaper.cli.main import main
 from reaper.engines.execute import resolve_engine
 from reaper.errors import DamagedArtefact, UserError
@@ -285,7 +285,7 @@ def listed(capfd, *words):
 
 
 def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
-    monkeypatch.setattr("reaper.bench.calibration.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     settings = [word for name, value in SHRUNK.items() for word in (f"--{name}", str(value))]
     out = ["--out", str(finished[0].folder), "--tasks", "catch,dodge", *settings]
     rows = listed(capfd, *out)
@@ -294,7 +294,7 @@ def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
     assert rows["overlap"]["done"] == rows["overlap"]["stages"] == len(planned("overlap").stages)
     assert rows["main"]["left"] > 0
     assert rows["main"]["hours"] > 0
-    assert rows["ewc-search"]["learnt"] > 0  # the other points of the grid are like those that are done
+    assert rows["ewc-search"]["from_finished"] > 0  # the other points of the grid are like those that are done
     bare = listed(capfd, "--out", str(finished[0].folder / "nowhere"), "--tasks", "catch,dodge", *settings)
     # two teachers of 240 frames; RePR and RePR-rev each gather 240, then distil 160; four Fishers gather 240 each
     assert bare["overlap"]["agent_steps"] == 2 * 240 + 2 * (240 + 160) + 4 * 240
@@ -313,17 +313,17 @@ def test_work_of_a_stage_is_read_from_its_spec():
 
 def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
     study = planned("item-quality")
-    forecast, (_, resources) = Forecast(None), resolve_engine(study, study.config.options)
-    monkeypatch.setattr(forecast, "_probed", lambda stage, load, means: 3600.0 if load.training_steps else 0.0)
+    estimator, (_, resources) = CostEstimator(None), resolve_engine(study, study.config.options)
+    monkeypatch.setattr(estimator, "_calibrated", lambda stage, load, resources: 3600.0 if load.training_steps else 0.0)
     learning = sum(load_of(stage).training_steps > 0 for stage in study.stages)
     assert learning == 2 + 1 + 6  # teachers, one memory, students
-    assert forecast.cost(study.stages, replace(resources, workers=1)).hours == pytest.approx(9)
-    assert forecast.cost(study.stages, replace(resources, workers=2)).hours == pytest.approx(4.5)
-    assert forecast.cost(study.stages, replace(resources, workers=50)).hours == pytest.approx(3)  # one after another
+    assert estimator.cost(study.stages, replace(resources, workers=1)).hours == pytest.approx(9)
+    assert estimator.cost(study.stages, replace(resources, workers=2)).hours == pytest.approx(4.5)
+    assert estimator.cost(study.stages, replace(resources, workers=50)).hours == pytest.approx(3)  # one after another
 
 
 def test_a_dry_run_prints_the_graph_and_writes_nothing(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("reaper.bench.calibration.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     words = [
         "experiment",
         "overlap",
@@ -380,7 +380,7 @@ def test_a_broken_store_is_said_to_be_so_by_the_list(tmp_path, capfd):
 
 
 def test_a_store_with_other_settings_counts_for_nothing(finished, capfd, monkeypatch):
-    monkeypatch.setattr("reaper.bench.calibration.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     words = ["experiment", "overlap", "--dry-run", "--device", "cpu", "--out", str(finished[0].folder)]
     assert main([*words, "--tasks", "catch,dodge"]) == 0
     printed = capfd.readouterr().out
@@ -389,7 +389,7 @@ def test_a_store_with_other_settings_counts_for_nothing(finished, capfd, monkeyp
 
 
 def test_too_few_tasks_for_one_experiment_do_not_spoil_the_list(capfd, tmp_path, monkeypatch):
-    monkeypatch.setattr("reaper.bench.calibration.SECONDS_A_PROBE", 0.02)
+    monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     rows = listed(capfd, "--tasks", "catch", "--fraction", "0.01", "--out", str(tmp_path / "none"))
     assert "needs 2 tasks" in rows["main"]["note"]
     assert rows["item-quality"]["stages"] > 0
