@@ -22,7 +22,7 @@ EVALUATIONS_WITH_GENERATOR = "evaluations during generator training"
 
 @dataclass(frozen=True)
 class Measurement:
-    """A speed in units per second, once per repeat; `shares` compare each repeat with a reference measured alongside."""
+    """A speed in units per second, once per repeat; `shares` compare each repeat with a reference."""
 
     what: str
     task: str  # empty if the speed does not depend on the task
