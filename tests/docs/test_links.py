@@ -41,3 +41,12 @@ def test_code_refers_to_pages_that_exist():
     for source in (ROOT / "src").rglob("*.py"):
         for path in re.findall(r"docs/[\w/-]+\.md", source.read_text()):
             assert (ROOT / path).is_file(), f"{source.relative_to(ROOT)}: {path}"
+
+
+@pytest.mark.parametrize("walk", ["control-walk", "data-walk"])
+def test_a_walk_opens_at_most_ten_files(walk: str):
+    page = ROOT / f"docs/concepts/{walk}.md"
+    steps = re.findall(r"^\d+\. `([\w/]+\.py)`", page.read_text(), flags=re.MULTILINE)
+    assert 5 < len(steps) <= 10
+    for path in re.findall(r"`([\w/]+\.py)`", page.read_text()):
+        assert (ROOT / "src/reaper" / path).is_file(), path
