@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import save_file
@@ -55,9 +55,12 @@ def write_manifest(folder: Path, about: Mapping[str, Any], files: Files, provena
 class ChecksummedDir:
     """Such a folder, opened for reading: nothing in it is used before it is verified."""
 
+    checksum_key: ClassVar[str] = "checksum"
+    provenance_file: ClassVar[str] = PROVENANCE
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.contents = read_checksummed(folder / MANIFEST)  # of the manifest
+        self.contents = read_checksummed(folder / MANIFEST, self.checksum_key)  # of the manifest
         listed = FileList.from_json(self.contents, folder / MANIFEST)
         self.files, self.left_out = listed.files, listed.left_out
 
@@ -89,8 +92,8 @@ class ChecksummedDir:
         return read_json(self.verified(f"{name}.json"))
 
     def provenance(self) -> Provenance:
-        path = self.folder / PROVENANCE
-        return Provenance.from_json(read_checksummed(path), path)
+        path = self.folder / self.provenance_file
+        return Provenance.from_json(read_checksummed(path, self.checksum_key), path)
 
     def check(self) -> None:
         """Raises DamagedArtefact unless every file matches its checksum."""
@@ -100,6 +103,6 @@ class ChecksummedDir:
 
     def check_nothing_else(self) -> None:
         """Raises DamagedArtefact where the folder has files that the manifest does not list."""
-        extra = {path.name for path in self.folder.iterdir()} - {*OWN_FILES, *self.files}
+        extra = {path.name for path in self.folder.iterdir()} - {MANIFEST, self.provenance_file, *self.files}
         if extra:
             raise DamagedArtefact(self.folder, f"holds files that its manifest does not list ({sorted(extra)[0]})")

@@ -11,6 +11,7 @@ from typing import Any
 from reaper.errors import UserError
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.checksummed_dir import MANIFEST, ChecksummedDir
+from reaper.storage.convert import unpacked
 from reaper.storage.exported_memory import INITIAL_MEMORY, ExportedMemory, read_memory
 from reaper.storage.manifests import EXPORTED_MEMORY
 from reaper.storage.pack_file import Pack
@@ -86,8 +87,8 @@ def _find_in_pack(path: Path) -> FoundMemory:
         if pack.kind != "weights":
             raise UserError(f"{path} holds a whole run: `reaper import {path} OUT` first")
         folder = Path(near) / "memory"
-        with pack.unpacked(folder):
-            return found_in(ExportedMemory(folder))
+        with unpacked(pack, folder) as unpacked_folder:
+            return found_in(ExportedMemory(unpacked_folder))
 
 
 def _find_in_stage(artefact: Artefact, sequence: str | None = None) -> FoundMemory:

@@ -13,6 +13,7 @@ from pathlib import Path
 from reaper.errors import DamagedArtefact, UserError
 from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.checksummed_dir import MANIFEST, OWN_FILES, PROVENANCE, ChecksummedDir
+from reaper.storage.convert import unpacked
 from reaper.storage.exported_memory import ExportedMemory, write_exported
 from reaper.storage.files import checksummed, storing, sync
 from reaper.storage.find import FoundMemory, RunChoice, choose_memory, found_in
@@ -158,11 +159,11 @@ def import_pack(file: Path, out: Path, check_memory: Callable[[FoundMemory], obj
     with Pack(file) as pack:
         with storing(out):
             home.mkdir(parents=True, exist_ok=True)
-        with pack.unpacked(folder):
+        with unpacked(pack, folder) as unpacked_folder:
             if pack.kind == "weights":
-                return _move_memory(folder, out, check_memory)
-            _check_run(folder)
-            return _merge(Store.open(folder), out)
+                return _move_memory(unpacked_folder, out, check_memory)
+            _check_run(unpacked_folder)
+            return _merge(Store.open(unpacked_folder), out)
 
 
 def _move_memory(folder: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
@@ -197,7 +198,7 @@ def _check_run(folder: Path) -> None:
 
 def _merge(incoming: Store, out: Path) -> str:
     """Adds what is not there yet; what is there stays as it is."""
-    store = Store.open_for(out, incoming.header)
+    store, runs = Store.open_for(out, incoming.header), len(incoming.run_names())
     try:
         known = [digest for digest in incoming.stages() if store.has(digest)]
         for digest in known:
@@ -220,7 +221,7 @@ def _merge(incoming: Store, out: Path) -> str:
                 _move(incoming.folder / folder / f"{name}.json", store.folder / folder / f"{name}.json")
     finally:
         store.close()
-    return f"{len(incoming.run_names())} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")
+    return f"{runs} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")
 
 
 def _replace(source: Path, target: Path) -> None:
