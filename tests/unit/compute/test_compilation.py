@@ -274,12 +274,12 @@ def tiny_number():
 def test_numbers_that_slow_a_cpu_down_are_zero_in_a_stage_and_nowhere_else(monkeypatch):
     seen = []
 
-    def kind(work):
+    def look(run):
         with ThreadPoolExecutor(1) as pool:
             seen.extend([tiny_number(), pool.submit(tiny_number).result()])
         raise InterruptedError
 
-    monkeypatch.setitem(stages._KINDS, "look", kind)
+    monkeypatch.setattr(stages, "KINDS", {"look": SimpleNamespace(run=look)})
     with pytest.raises(InterruptedError):
         stages._run(SimpleNamespace(kind="look"), SimpleNamespace(device=torch.device("cpu")))
     assert seen == [0.0, 0.0]

@@ -86,7 +86,7 @@ def test_dgdmn_takes_its_first_generator_over(all_conditions):
 
 def test_standardised_first_agent_has_standardised_values(all_conditions):
     (run,) = [run for run in all_conditions.runs() if run.condition_name == "RePR-extend"]
-    teacher, agent = (all_conditions.stage(run[kind][0]) for kind in ("teachers", "memories"))
+    teacher, agent = (all_conditions.stage(run.of_role(kind)[0]) for kind in ("teachers", "memories"))
     values = teacher.document("values")
     bias, rescaled = teacher.tensors("agent")["values.bias"], agent.tensors("agent")["values.bias"]
     torch.testing.assert_close(rescaled * values["deviation"] + values["mean"], bias)

@@ -22,6 +22,8 @@ RENAMED = tuple(
         (r"^trainer/observed_frames$", "trainer/agent_steps"),
         (r"^trainer/(pending/\d+)/observed_frames$", r"trainer/\1/agent_steps"),
         (r"(^|/)replay/cut_off$", r"\1replay/truncated"),
+        (r"^adversarial/", "generator/"),
+        (r"^generator/pairs_done$", "generator/calls_done"),
     )
 )
 
