@@ -1,16 +1,16 @@
-"""Puts the long-term memory of a finished run into the zoo: a pack in half precision, its measured scores, its card.
+"""Adds the long-term memory of a finished run to the zoo: a pack in half precision, its scores, and its card.
 
-    python benchmarks/make_zoo.py STORE NAME [--condition RePR] [--seed 0] [--games 30] [--folder src/reaper/zoo]
+    python benchmarks/make_zoo.py STORE NAME [--condition RePR] [--seed 0] [--episodes 30] [--folder src/reaper/zoo]
 
-The scores are those of the pack itself, opened as a user opens it; beside them stand the run's own: the same agent
-before rounding, one DQN a task, and random play.
+The scores are measured with the pack itself, loaded as a user would load it. The card compares them with scores of the
+run: the same agent in full precision, one DQN per task, and random play.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from reaper.agent import Agent, load
+from reaper.config.settings import Settings
 from reaper.errors import ReaperError, UserError
 from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import evaluate
@@ -25,96 +26,92 @@ from reaper.results.runs import RunResult, read_results
 from reaper.storage.files import atomic_write, sha256, write_checksummed
 from reaper.storage.find import RunChoice, choose_memory
 from reaper.storage.pack import export_weights
-from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.tasks.sequence import find_task
-from reaper.version import VERSION
+from reaper.zoo import entries
 
-LARGEST = 12 << 20  # bytes of a pack: it travels with the package
-SHELF = Path(__file__).parent.parent / "src" / "reaper" / "zoo"
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Everything a card tells of."""
-
-    name: str
-    result: RunResult
-    header: StoreHeader
-    pack: Path
-    scores: dict[str, list[float]]  # task -> whole games, played with the pack
+MAX_BYTES = 12 << 20  # of a pack, since it is part of the package
+ZOO = Path(__file__).parent.parent / "src" / "reaper" / "zoo"
 
 
-def measured(agent: Agent, games: int) -> dict[str, list[float]]:
-    """Whole games of every task, as `evaluate` stages play them."""
+def measure_scores(agent: Agent, episodes: int) -> dict[str, list[float]]:
+    """Task -> returns of this many episodes, played as in an `evaluate` stage."""
     settings = agent.context.settings
-    context = replace(agent.context, settings=replace(settings, evaluation=replace(settings.evaluation, games=games)))
+    evaluation = replace(settings.evaluation, episodes=episodes)
+    context = replace(agent.context, settings=replace(settings, evaluation=evaluation))
     scores = {}
     for name in agent.tasks:
-        row = evaluate(context, agent.network, find_task(name), 0)
-        scores[name] = row["scores"]
-        print(f"{name}: {np.mean(scores[name]):.2f} over {games} games", flush=True)
+        scores[name] = evaluate(context, agent.network, find_task(name), 0)["scores"]
+        print(f"{name}: {np.mean(scores[name]):.2f} over {episodes} episodes", flush=True)
     return scores
 
 
-def facts_of(making: Provenance) -> dict[str, Any]:
-    """What `reaper zoo --json` prints, and tests hold the pack against."""
-    result = making.result
+def score_facts(result: RunResult, scores: dict[str, list[float]]) -> dict[str, Any]:
+    """The scores of the pack, and those of the run that it is compared with."""
 
-    def moments(games: Any) -> dict[str, float]:
-        return {"mean": round(float(np.mean(games)), 4), "deviation": round(float(np.std(games)), 4)}
+    def summary(returns: Any) -> dict[str, float]:
+        return {"mean": round(float(np.mean(returns)), 4), "deviation": round(float(np.std(returns)), 4)}
 
-    def known(games: np.ndarray) -> dict[str, dict[str, float]]:
-        return {t: moments(g) for t, g in zip(result.tasks, games, strict=True) if not np.isnan(g).any()}
+    def of_run(returns: np.ndarray) -> dict[str, dict[str, float]]:
+        known = zip(result.tasks, returns, strict=True)
+        return {task: summary(episodes) for task, episodes in known if not np.isnan(episodes).any()}
 
     return {
-        "sha256": sha256(making.pack),
-        "bytes": making.pack.stat().st_size,
+        "episodes": len(next(iter(scores.values()))),
+        "scores": {task: summary(returns) for task, returns in scores.items()},
+        "full_precision": of_run(result.final),
+        "single": of_run(result.single),
+        "random": of_run(result.random),
+    }
+
+
+def run_facts(store: Store, result: RunResult, memory: str) -> dict[str, Any]:
+    """How the memory was trained; `memory` is the digest of its stage."""
+    provenance = store.stage(memory).provenance()
+    return {
         "condition": result.name,
         "sequence": result.sequence,
         "tasks": result.tasks,
         "titles": result.titles,
         "seed": result.seed,
-        "fraction": making.header.fraction,
-        "version": making.header.version,
+        "fraction": store.header.fraction,
+        "version": store.header.version,
+        "device": f"{provenance.device} ({provenance.processor})",
         "command": f"{result.record.command} --out OUT",
-        "games": len(next(iter(making.scores.values()))),
-        "scores": {task: moments(games) for task, games in making.scores.items()},
-        "before_rounding": known(result.final),
-        "single": known(result.single),
-        "random": known(result.random),
     }
 
 
-def card_of(name: str, facts: dict[str, Any], result: RunResult, devices: list[str]) -> str:
-    settings, frames, condition = result.settings, result.settings.observation, facts["condition"]
-    first = _short(result.tasks[0])
+def card(name: str, facts: dict[str, Any], settings: Settings) -> str:
+    """The model card, in Markdown."""
+    frames, condition = settings.observation, facts["condition"]
+    first = facts["tasks"][0].removeprefix("ALE/").split("-v")[0]
+    size = f"{frames.frame_size} x {frames.frame_size}"
     return f"""# {name}
 
-One network that plays {len(facts["tasks"])} games, learnt one after another: {", ".join(result.titles)}.
-It was made by {condition}, and holds the agent and what that remembers by, in half precision: {facts["bytes"]:,} bytes.
+One network that plays {len(facts["tasks"])} games, learnt one after another: {", ".join(facts["titles"])}.
+It was trained by {condition}. The pack holds the long-term memory in half precision: {facts["bytes"]:,} bytes.
 
 ## Scores
 
-Mean ± standard deviation of whole games with {settings.evaluation.epsilon:.0%} random actions. `share` is 0 for
-random play and 1 for a DQN with the same budget trained on that game alone. The first column is this pack
-({facts["games"]} games), the second the same agent before its weights were rounded.
+Mean ± standard deviation of the return of an episode, with {settings.evaluation.epsilon:.0%} random actions. A
+normalised score of 0 is random play, and 1 is a DQN trained with the same budget on that game alone. The first column
+is this pack ({facts["episodes"]} episodes), the second the same agent in full precision.
 
 {_score_table(facts)}
 
-## How it was trained
+## Training
 
 ```sh
 {facts["command"]}
 ```
 
-reaper {facts["version"]}, seed {facts["seed"]}, fraction of the budget {facts["fraction"]:g}, on {", ".join(devices)}:
+reaper {facts["version"]}, seed {facts["seed"]}, fraction of the budget {facts["fraction"]:g}, on {facts["device"]}:
 
-- {settings.short_term.agent_steps:,} agent steps a game for its own DQN,
-- {settings.long_term.agent_steps:,} agent steps a game for the long-term network,
-- {generator_for(settings).steps:,} steps for each generator, where the condition has one.
+- {settings.short_term.agent_steps:,} agent steps per game for its own DQN,
+- {settings.long_term.agent_steps:,} agent steps per game for the long-term network,
+- {generator_for(settings).steps:,} steps per generator, if the condition has one.
 
-`benchmarks/make_zoo.py` of reaper {VERSION} wrote the pack and this card.
+An agent step is four emulator frames on Atari. Compare with published scores only at the same budget.
 
 ## Use
 
@@ -125,50 +122,52 @@ reaper run {condition} --continue-from pretrained:{name} --tasks ANOTHER-TASK --
 
 ## Limits
 
-- One seed, and {result.titles[-1]} was learnt last: games learnt earlier are the ones that may have suffered.
-- It plays these games from {frames.frame_stack} frames of {frames.frame_size} x {frames.frame_size} pixels, and no others; it was never
-  tested with sticky actions or other variants of them.
-- Rounded weights: as the start of further training it is not the same as the run it comes from.
-- A frame is an agent step (four emulator frames on Atari). Compare with published numbers only at the same budget.
+- This is one seed. {facts["titles"][-1]} was learnt last; the games before it may have been partly forgotten.
+- It plays only these games, from stacks of {frames.frame_stack} frames of {size} pixels. It was never evaluated
+  with sticky actions or other variants of the games.
+- Weights are rounded to half precision, so training that continues from the pack differs from the original run.
 """
 
 
 def _score_table(facts: dict[str, Any]) -> str:
-    lines = ["| game | this pack | before rounding | single | random | share |", "|---|---:|---:|---:|---:|---:|"]
+    header = "| game | this pack | full precision | single | random | normalised |"
+    lines = [header, "|---|---:|---:|---:|---:|---:|"]
     for task, title in zip(facts["tasks"], facts["titles"], strict=True):
-        rows = [facts[part].get(task) for part in ("scores", "before_rounding", "single", "random")]
+        rows = [facts[part].get(task) for part in ("scores", "full_precision", "single", "random")]
         cells = [f"{row['mean']:,.1f} ± {row['deviation']:,.1f}" if row else "–" for row in rows]
-        lines.append(f"| {title} | {' | '.join(cells)} | {_share(*(row and row['mean'] for row in rows))} |")
+        score, _, single, random = (row and row["mean"] for row in rows)
+        lines.append(f"| {title} | {' | '.join(cells)} | {_normalised(score, single, random)} |")
     return "\n".join(lines)
 
 
-def _share(score: float, _: float | None, single: float | None, random: float | None) -> str:
+def _normalised(score: float, single: float | None, random: float | None) -> str:
     if single is None or random is None or single <= random:
         return "–"
     return f"{(score - random) / (single - random):.2f}"
 
 
-def _short(task: str) -> str:
-    return task.removeprefix("ALE/").split("-v")[0]
-
-
-def make(store: Store, name: str, choice: RunChoice, games: int | None, folder: Path) -> Path:
-    record, digest = choose_memory(store, choice)
+def make(store: Store, name: str, choice: RunChoice, *, folder: Path = ZOO, episodes: int | None = None) -> Path:
+    """Writes NAME.reaper, NAME.json and NAME.md to a folder."""
+    record, memory = choose_memory(store, choice)
     result = next(result for result in read_results(store) if result.record.name == record.name)
     if np.isnan(result.final).any():
-        raise UserError(f"{record.name} is not finished: its last agent has not been tested on every task")
+        raise UserError(f"{record.name} is not finished: its last agent has not been evaluated on every task")
     pack = folder / f"{name}.reaper"
     print(export_weights(store.folder, pack, choice, half=True, overwrite=True), flush=True)
-    if pack.stat().st_size > LARGEST:
-        raise UserError(f"{pack} has {pack.stat().st_size:,} bytes, more than the {LARGEST:,} that a pack may have")
-    making = Provenance(
-        name, result, store.header, pack, measured(load(pack), games or result.settings.evaluation.episodes)
-    )
-    facts = facts_of(making)
+    size = pack.stat().st_size
+    if size > MAX_BYTES:
+        raise UserError(f"{pack} has {size:,} bytes, more than the {MAX_BYTES:,} that a pack may have")
+    scores = measure_scores(load(pack), episodes or result.settings.evaluation.episodes)
+    facts = {"sha256": sha256(pack), "bytes": size, **run_facts(store, result, memory), **score_facts(result, scores)}
     write_checksummed(folder / f"{name}.json", facts)
-    ran = store.stage(digest).provenance()
-    atomic_write(folder / f"{name}.md", card_of(name, facts, result, [f"{ran.device} ({ran.processor})"]).encode())
+    write_card(name, folder)
     return pack
+
+
+def write_card(name: str, folder: Path = ZOO) -> None:
+    """Writes NAME.md from NAME.json and NAME.reaper."""
+    entry = entries(folder)[name]
+    atomic_write(folder / f"{name}.md", card(name, entry.facts, load(entry.pack).context.settings).encode())
 
 
 def main() -> int:
@@ -178,13 +177,14 @@ def main() -> int:
     parser.add_argument("--condition", default="RePR")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--sequence")
-    parser.add_argument("--games", type=int, help="whole games a task (default: as many as the run was tested with)")
-    parser.add_argument("--folder", type=Path, default=SHELF)
+    parser.add_argument("--episodes", type=int, help="per task (default: as many as in the run's evaluations)")
+    parser.add_argument("--folder", type=Path, default=ZOO)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     choice = RunChoice(arguments.condition, arguments.seed, arguments.sequence)
     try:
-        pack = make(Store.open(arguments.store), arguments.name, choice, arguments.games, arguments.folder)
+        store = Store.open(arguments.store)
+        pack = make(store, arguments.name, choice, folder=arguments.folder, episodes=arguments.episodes)
     except ReaperError as error:
         print(f"make_zoo: {error}", file=sys.stderr)
         return error.exit_code

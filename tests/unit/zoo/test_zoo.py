@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,8 @@ from reaper.cli.main import main
 from reaper.errors import UserError
 from reaper.storage.files import write_checksummed
 from reaper.storage.pack_file import Pack
-from reaper.storage.store import Store
 from reaper.zoo import Entry, entries, pretrained
 
-ROOT = Path(__file__).parents[3]
 LARGEST = 12 << 20  # bytes
 
 
@@ -108,17 +104,3 @@ def test_another_pack_under_the_same_name_is_refused(tmp_path):
     write_checksummed(tmp_path / "odd.json", {"sha256": "0"})
     with pytest.raises(UserError, match="does not describe a pack"):
         entries(tmp_path)
-
-
-def test_an_entry_is_made_from_a_finished_run(tiny_run, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import make_zoo
-
-    make_zoo.make(Store.open(tiny_run), "tiny", {"condition": "RePR"}, 2, tmp_path)
-    entry = entries(tmp_path)["tiny"]
-    entry.check()
-    assert entry.facts["tasks"] == ["catch", "dodge", "frog"]
-    agent = reaper.load(entry.pack)
-    assert set(entry.facts["scores"]) == set(agent.tasks) == set(entry.facts["single"])
-    assert "| Catch |" in entry.card
-    sys.modules.pop("make_zoo")
