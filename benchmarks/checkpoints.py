@@ -18,9 +18,9 @@ from pathlib import Path
 
 import torch
 
-from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
+from reaper.compute.compilation import prepare_torch
 from reaper.config.presets import PAPER
-from reaper.context import Context
+from reaper.context import Context, compile_options
 from reaper.engines.resources import keep_freed_memory
 from reaper.learning.short_term import ShortTerm
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
@@ -34,8 +34,8 @@ class Learning:
 
     def __init__(self, device: torch.device, shelf: CheckpointDir) -> None:
         self.device, self.checkpointer = device, Checkpointer(shelf, Interval(10**9))
-        compiles = worth_compiling(PAPER, device)
-        context = Context(PAPER, 18, 0, ("benchmark",), device, checkpointer=self.checkpointer, compiles=compiles)
+        options = compile_options(PAPER, device)
+        context = Context(PAPER, 18, 0, ("benchmark",), device, checkpointer=self.checkpointer, **options)
         self.learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
         self.trainer = self.learner.trainer
         self.trainer.agent_steps = self.trainer.seam = PAPER.training.learning_starts
@@ -67,7 +67,7 @@ def main() -> None:
     device = torch.device(arguments.device)
     if device.type == "cuda":
         torch.set_num_threads(1)
-    use_quick_arithmetic(device)
+    prepare_torch(device)
     keep_freed_memory()
     folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir="."))
     learning = Learning(device, CheckpointDir(folder / "shelf", "benchmark"))

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
-from reaper.compute.compilation import flush_denormals, use_quick_arithmetic, worth_compiling
-from reaper.context import Context
+from reaper.compute.compilation import flush_denormals, prepare_torch
+from reaper.context import Context, compile_options
 from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
 from reaper.learning.short_term import ShortTerm
@@ -33,9 +33,9 @@ def learner(task: str, seed: int, device: torch.device, emulator_threads: int | 
     """As a run has it."""
     sequence = find_sequence(task)
     _, settings = resolve_settings(sequence)
-    names, compiles = ("short-term", sequence.names[0]), worth_compiling(settings, device)
+    names, options = ("short-term", sequence.names[0]), compile_options(settings, device)
     context = Context(
-        settings, sequence.num_actions, seed, names, device=device, compiles=compiles, emulator_threads=emulator_threads
+        settings, sequence.num_actions, seed, names, device=device, emulator_threads=emulator_threads, **options
     )
     return ShortTerm(context, sequence.tasks[0])
 
@@ -89,7 +89,7 @@ def main() -> None:
     if device.type == "cuda" or not words.task.startswith("ALE/"):
         torch.set_num_threads(1)  # more would take the emulators' cores, and small networks have no use for them
     keep_freed_memory()
-    use_quick_arithmetic(device)
+    prepare_torch(device)
     if words.newest_weights:
         Trainer._acting_weights = lambda self: self.weights
     with flush_denormals():

@@ -124,10 +124,10 @@ def reaper_rate(steps: int, device_name: str) -> float:
     """Our short-term learning with the paper's settings (64 environments), once learning has started."""
     import torch
 
-    from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
+    from reaper.compute.compilation import prepare_torch
     from reaper.config.overrides import with_overrides
     from reaper.config.presets import PAPER
-    from reaper.context import Context
+    from reaper.context import Context, compile_options
     from reaper.engines.resources import keep_freed_memory
     from reaper.learning.short_term import ShortTerm
     from reaper.tasks.sequence import find_task
@@ -135,11 +135,11 @@ def reaper_rate(steps: int, device_name: str) -> float:
     keep_freed_memory()
     settings = with_overrides(PAPER, {"training.replay-capacity": 20_000, "training.learning-starts": WARM_UP})
     device = torch.device(device_name)
-    use_quick_arithmetic(device)
+    prepare_torch(device)
     if device.type == "cuda":
         torch.set_num_threads(1)
         steps *= 20  # it would be too short to time
-    context = Context(settings, 18, 0, ("benchmark",), device, compiles=worth_compiling(settings, device))
+    context = Context(settings, 18, 0, ("benchmark",), device, **compile_options(settings, device))
     short_term = ShortTerm(context, find_task(GAME))
     trainer = short_term.trainer
     trainer.run_to(2 * 6 * settings.training.num_envs)  # fills the replay and makes the first updates

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypedDict
 
 import torch
 
-from reaper.compute.compilation import Function, compiled
+from reaper.compute.compilation import MIN_UPDATES, Function, can_compile, compiled, compute_dtype_for
+from reaper.compute.layouts import is_small
 from reaper.config.settings import Settings
 from reaper.networks.families import build_q_network
 from reaper.networks.q_network import QNetwork
@@ -33,8 +35,9 @@ class Context:
     checkpointer: Checkpointer = field(
         default_factory=Checkpointer
     )  # saves what the stage would lose if it were killed
-    compiles: bool = False  # whether what is done over and over becomes machine code first
-    concurrent_eval: bool = False  # whether tests are played beside training, in a process of their own
+    compiles: bool = False  # whether updates and forward passes are compiled
+    compute_dtype: torch.dtype | None = None  # of activations and kernels in compiled updates; None means float32
+    concurrent_eval: bool = False  # whether evaluations run in a process of their own, alongside training
 
     emulator_threads: int | None = None  # None: chosen from the cores
 
@@ -76,6 +79,21 @@ class Context:
 
     def env_options(self, num_envs: int) -> EnvOptions:
         return EnvOptions(num_envs, self.observation.frame, self.emulator_threads)
+
+
+class CompileOptions(TypedDict):
+    compiles: bool
+    compute_dtype: torch.dtype | None
+
+
+def compile_options(settings: Settings, device: torch.device) -> CompileOptions:
+    """The fields of a context that decide how updates are run. Small networks spend their time elsewhere, and a short
+    run ends before compilation has paid off."""
+    agent_steps = max(settings.short_term.agent_steps, settings.long_term.agent_steps)
+    updates = agent_steps // settings.training.steps_per_update
+    worthwhile = not is_small(state_spec(settings.observation)) and updates >= MIN_UPDATES
+    compiles = worthwhile and can_compile(device.type)
+    return {"compiles": compiles, "compute_dtype": compute_dtype_for(device) if compiles else None}
 
 
 def state_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -7,16 +7,15 @@ import pytest
 import torch
 from conftest import TINY
 
-from reaper.compute import update as update
 from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
-from reaper.compute.stream_gate import new_gate
+from reaper.compute.stream_gate import new_stream_gate
+from reaper.compute.update import Update
 from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE, PAPER
 from reaper.context import Context, state_tensors
 from reaper.equations import dqn_loss
 from reaper.generators import generator_for
-from reaper.generators.gan import training as adversarial
 from reaper.learning.actor import Actor
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.long_term import Consolidation
@@ -90,8 +89,7 @@ def test_recorded_q_learning_on_small_frames(kernel_by_kernel):
     torch.testing.assert_close(capture_graph, plain, rtol=1e-4, atol=1e-6)
 
 
-def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel, monkeypatch):
-    monkeypatch.setattr(update, "compute_dtype_for", lambda device: None)
+def test_compiled_and_recorded_q_learning_at_atari_size(kernel_by_kernel):
     settings = with_overrides(PAPER, ATARI)
     frames = 200  # ten updates: one differing action later, two runs have little in common
     capture_graph, loss = taught(settings, "ALE/Boxing-v5", frames, compiles=True)
@@ -129,11 +127,9 @@ def test_recorded_consolidation(name, kernel_by_kernel):
         torch.testing.assert_close(weights, others, rtol=1e-3, atol=1e-4)
 
 
-def test_compiled_and_recorded_adversaries_at_atari_size(monkeypatch):
+def test_compiled_and_recorded_adversaries_at_atari_size():
     """Both losses of the GAN, update by update, against plain layers with second derivatives. Adam's first decay is
     zero, so its mean is the gradient itself; weights would tell less, since Adam steps on rounding, too."""
-    for module in (adversarial, update):
-        monkeypatch.setattr(module, "compute_dtype_for", lambda device: None)
     settings = with_overrides(PAPER, {"gan.batch-size": 16})
     assert generator_for(settings).beta1 == 0
     states = torch.randint(0, 256, (64, 4, 84, 84), dtype=torch.uint8, device="cuda")
@@ -169,19 +165,20 @@ def test_gradients_of_weights_side_by_side_are_those_one_after_another():
     actions = torch.randint(0, 18, (count, size), device="cuda")
     targets = torch.randn(count, size, device="cuda")
 
-    def moved(small):
+    def moved(concurrent):
         torch.compiler.reset()  # or the second would find the code of the first
         weights = FlatWeights(found.q_network())
         optimiser, before = agent_optimiser(PAPER.optimiser, weights), weights.values.clone()
 
-        def loss(answer, weights, states, actions, targets):
-            return dqn_loss(answer(states), actions, targets)
+        def loss(forward, weights, states, actions, targets):
+            return dqn_loss(forward(states), actions, targets)
 
-        learn = update.Update(weights, optimiser, loss, PAPER.optimiser.max_grad_norm, compiles=True, small=small)
+        options = {"compiles": True, "compute_dtype": torch.bfloat16, "concurrent_gradients": concurrent}
+        update = Update(weights, optimiser, loss, max_grad_norm=PAPER.optimiser.max_grad_norm, **options)
 
         def work():
             for batch in zip(states, actions, targets, strict=True):
-                learn(*batch)
+                update(*batch)
 
         again = capture_graph(work, Parts(weights=weights, optimiser=optimiser))
         for _ in range(5):
@@ -194,7 +191,7 @@ def test_gradients_of_weights_side_by_side_are_those_one_after_another():
 
 
 def test_a_gate_holds_up_one_stream_until_its_block_is_over():
-    gate, stream, numbers = new_gate(), torch.cuda.Stream(), torch.zeros(4, device="cuda")
+    gate, stream, numbers = new_stream_gate(), torch.cuda.Stream(), torch.zeros(4, device="cuda")
     assert gate is not None
     for round_, error in ((1, None), (2, ValueError)):
         with contextlib.suppress(ValueError), gate.closed(stream):

@@ -28,9 +28,9 @@ from reaper.bench.measurement import (
 from reaper.bench.prediction import Prediction
 from reaper.bench.stopwatch import Stopwatch
 from reaper.bench.training_speed import TrainingSpeed, close_envs, restart
-from reaper.compute.compilation import use_quick_arithmetic, worth_compiling
+from reaper.compute.compilation import prepare_torch
 from reaper.config.settings import Settings
-from reaper.context import Context, state_tensors
+from reaper.context import Context, compile_options, state_tensors
 from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.evaluator import worth_a_process
@@ -66,7 +66,7 @@ class Benchmark:
     rates_by_threads: dict[int, float] = field(default_factory=dict)  # emulator threads -> agent steps per second
 
     def __post_init__(self) -> None:
-        use_quick_arithmetic(self.device)
+        prepare_torch(self.device)
         if self.concurrent_eval is None:
             self.concurrent_eval = worth_a_process(self.settings, self.device)
         self.context = Context(
@@ -75,7 +75,7 @@ class Benchmark:
             0,
             ("bench",),
             device=self.device,
-            compiles=worth_compiling(self.settings, self.device),
+            **compile_options(self.settings, self.device),
         )
         self.stopwatch = Stopwatch(self.device, self.seconds)
         self.training = TrainingSpeed(self.context, self.tasks, self.stopwatch, self.repeats, self.report)

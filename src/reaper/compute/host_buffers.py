@@ -1,4 +1,4 @@
-"""The way of frames and outcomes from the games to the learner's device."""
+"""Pinned host buffers between the environments and the learner's device."""
 
 from __future__ import annotations
 
@@ -7,37 +7,40 @@ import torch
 
 from reaper.tasks.observation import ObservationSpec
 
-SEEN, OUTCOME = 0, 1
+OBSERVATIONS, OUTCOMES = 0, 1
 
 
-class Inbox:
-    """Where a step's arrays arrive: at once what the next actions depend on, later what was done and what came of it.
-    On their way to a GPU they pass through pinned memory, so that nobody waits for a copy; a player waits for the GPU
-    before they are overwritten."""
+class HostBuffers:
+    """Receives one step's arrays: observations first; actions, rewards and dones later.
 
-    def __init__(self, games: int, frame: ObservationSpec, device: torch.device) -> None:
+    On their way to a GPU the arrays pass through pinned memory, so that copies are asynchronous. The actor synchronises
+    with the GPU before a buffer is overwritten. On a CPU, host and device tensors are the same.
+    """
+
+    def __init__(self, num_envs: int, observation: ObservationSpec, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        seen = torch.zeros(games * (frame.num_bytes + 1), dtype=torch.uint8, pin_memory=pinned)
-        outcome = torch.zeros((4, games), pin_memory=pinned)  # as one array: every copy costs a call
-        self.host = (seen, outcome)
-        self.there = (seen.to(device), outcome.to(device))  # the same tensors where the device is the CPU
-        shape, end = (games, *frame.shape), games * frame.num_bytes
-        self._frames, self._resets = seen.numpy()[:end].view(frame.dtype).reshape(shape), seen.numpy()[end:]
-        self._outcome = outcome.numpy()
-        self.frames = self.there[SEEN][:end].view(frame.torch_dtype).view(shape)
-        self.resets = self.there[SEEN][end:]
-        self.outcome = self.there[OUTCOME]
+        shape, end = (num_envs, *observation.shape), num_envs * observation.num_bytes
+        observations = torch.zeros(end + num_envs, dtype=torch.uint8, pin_memory=pinned)  # frames' bytes, then resets
+        outcomes = torch.zeros((4, num_envs), pin_memory=pinned)  # one array, because every copy costs a call
+        self._host = (observations, outcomes)
+        self._device = (observations.to(device), outcomes.to(device))
+        host_bytes = observations.numpy()
+        self._host_frames, self._host_resets = host_bytes[:end].view(observation.dtype).reshape(shape), host_bytes[end:]
+        self._host_outcomes = outcomes.numpy()
+        self.frames = self._device[OBSERVATIONS][:end].view(observation.torch_dtype).view(shape)
+        self.resets = self._device[OBSERVATIONS][end:]  # (num_envs,) 1 where the step was an autoreset
+        self.outcomes = self._device[OUTCOMES]  # (4, num_envs): actions, rewards, terminals, truncated
 
-    def put_seen(self, frames: np.ndarray, autoreset: np.ndarray) -> None:
-        self._frames[...] = frames
-        self._resets[...] = autoreset
+    def write_observations(self, frames: np.ndarray, autoreset: np.ndarray) -> None:
+        self._host_frames[...] = frames
+        self._host_resets[...] = autoreset
 
-    def put_outcome(self, *arrays: np.ndarray) -> None:
-        """Actions, rewards, terminals and cut-offs."""
-        for row, array in zip(self._outcome, arrays, strict=True):
+    def write_outcomes(self, *arrays: np.ndarray) -> None:
+        """Actions, rewards, terminals and truncations."""
+        for row, array in zip(self._host_outcomes, arrays, strict=True):
             row[...] = array
 
-    def hand_over(self, part: int) -> None:
-        """Only tensors: it can be part of a recording."""
-        if self.there[part] is not self.host[part]:
-            self.there[part].copy_(self.host[part], non_blocking=True)
+    def upload(self, part: int) -> None:
+        """Copies OBSERVATIONS or OUTCOMES to the device. Tensor operations only, so it can be captured."""
+        if self._device[part] is not self._host[part]:
+            self._device[part].copy_(self._host[part], non_blocking=True)

@@ -1,4 +1,4 @@
-"""Convolutions whose patches do not overlap, as one matrix product: the same numbers, at half the cost on a CPU."""
+"""Convolutions with stride equal to kernel size, as one matrix product: the same sums at half the cost on a CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PatchConvolution(nn.Conv2d):
 
 
 class PatchDeconvolution(nn.ConvTranspose2d):
-    """A deconvolution with stride equal to its kernel and no padding: (N, C, H, W) -> (N, F, kH, kW)."""
+    """A transposed convolution with stride equal to its kernel and no padding: (N, C, H, W) -> (N, F, kH, kW)."""
 
     def __init__(self, channels: int, filters: int, kernel: int) -> None:
         super().__init__(channels, filters, kernel, kernel)

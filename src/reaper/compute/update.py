@@ -1,8 +1,8 @@
-"""One update: draw, loss, gradients, clip, step. Nothing else knows how an update is run.
+"""One update: forward, loss, gradients, clipping, optimiser step. Nothing else knows how an update is run.
 
-A loss is a pure function of the weights and of a batch that was drawn before. The same function is differentiated by
-autograd as it stands, or traced together with the optimiser into one piece of machine code, or that piece recorded
-many times over in a CUDA graph.
+A loss is a pure function of the weights and of a batch sampled before. The same function is differentiated eagerly by
+autograd, or traced together with the optimiser into one compiled function, or that function is captured many times over
+in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -13,93 +13,102 @@ from typing import Any
 
 import torch
 
-from reaper.compute.compilation import compiled, compute_dtype_for
-from reaper.compute.optimiser import FlatWeights, Optimiser, Place, clip_global_norm
+from reaper.compute.compilation import compiled
+from reaper.compute.optimiser import FlatWeights, Optimiser, Slices, clip_global_norm
 from reaper.randomness import RNG
+from reaper.state import State
 
 Batch = tuple[Any, ...]  # tensors, or tuples of them
-Answer = Callable[..., torch.Tensor]  # states -> the outputs of the network in training
-Loss = Callable[..., torch.Tensor]  # (answer, weights, *batch) -> a scalar
+Forward = Callable[..., torch.Tensor]  # states -> outputs of the network in training
+Loss = Callable[..., torch.Tensor]  # (forward, weights, *batch) -> a scalar
 
 
-class Batches:
-    """Draws for several updates at once: what is frozen meanwhile (replay, target, teacher) is asked once, not once an
-    update, and a network is far quicker on one large batch than on many small ones."""
+class BatchSampler:
+    """Samples the batches of several updates at once.
 
-    def __init__(self, draw: Callable[[int, RNG], tuple[torch.Tensor, ...]], batch_size: int, rng: RNG) -> None:
-        self.draw, self.batch_size, self.rng = draw, batch_size, rng
+    What does not change meanwhile (replay, target network, teacher) is evaluated once for all of them: a network is far
+    faster on one large batch than on many small ones.
+    """
 
-    def take(self, updates: int) -> list[Batch]:
-        """The batches of the next updates; those drawn last come first, as in the runs that docs/results tells of."""
-        return split(self.draw(updates * self.batch_size, self.rng), self.batch_size)[::-1]
+    def __init__(self, sample: Callable[[int, RNG], tuple[torch.Tensor, ...]], batch_size: int, rng: RNG) -> None:
+        self._sample, self.batch_size, self.rng = sample, batch_size, rng
 
-    def state(self) -> dict[str, Any]:
+    def sample(self, updates: int) -> list[Batch]:
+        """One batch per update. The last ones sampled come first; changing that would change published results."""
+        return split_batches(self._sample(updates * self.batch_size, self.rng), self.batch_size)[::-1]
+
+    def state(self) -> State:
         return self.rng.state()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: State) -> None:
         self.rng.restore(state)
 
 
-def split(drawn: Sequence[torch.Tensor], batch_size: int) -> list[Batch]:
-    return list(zip(*(part.split(batch_size) for part in drawn), strict=True))
+def split_batches(tensors: Sequence[torch.Tensor], batch_size: int) -> list[Batch]:
+    return list(zip(*(tensor.split(batch_size) for tensor in tensors), strict=True))
 
 
 class Update:
-    """Turns a loss into an update of flat weights."""
+    """Turns a loss into an update of flat weights.
+
+    `concurrent_gradients` (compiled updates on a GPU only) suits batches too small to fill the GPU.
+    """
 
     def __init__(
         self,
         weights: FlatWeights,
         optimiser: Optimiser,
         loss: Loss,
+        *,
         max_grad_norm: float | None = None,
         compiles: bool = False,
-        small: bool = True,
-        rounds: bool = False,  # also if it is not compiled
+        compute_dtype: torch.dtype | None = None,
+        concurrent_gradients: bool = True,
     ) -> None:
         self.weights, self.optimiser, self.loss, self.max_grad_norm = weights, optimiser, loss, max_grad_norm
+        self.compute_dtype = compute_dtype
         device = weights.values.device
-        self.rounding = compute_dtype_for(device) if compiles or rounds else None
-        # A GPU is quickest on one long vector; on a CPU, joining the gradients takes half as long as the step itself.
-        self.places = optimiser.places() if compiles and device.type == "cpu" else None
-        self.run = self.step_by_step
+        # A GPU is fastest on one long vector. On a CPU, concatenating gradients takes half as long as the step itself.
+        self.slices = optimiser.slices() if compiles and device.type == "cpu" else None
+        self.run = self.eager
         if compiles:
-            self.run = compiled(self.as_one_function, device, self.step_by_step, small)
+            self.run = compiled(self.functional, device, self.eager, concurrent_gradients)
 
     def __call__(self, *batch: Any) -> torch.Tensor:
         """Makes one update and returns its loss, still on the device."""
         return self.run(*batch)
 
-    def step_by_step(self, *batch: Any) -> torch.Tensor:
-        weights = self.weights
+    def eager(self, *batch: Any) -> torch.Tensor:
+        """Differentiates by autograd, operation by operation."""
+        weights, dtype = self.weights, self.compute_dtype
         weights.gradients.zero_()
-        answer = functools.partial(weights.network, compute_dtype=self.rounding) if self.rounding else weights.network
-        loss = self.loss(answer, weights.parameters, *batch)
-        loss.backward(inputs=weights.parameters)  # and of no other network that the loss goes through
+        forward = functools.partial(weights.network, compute_dtype=dtype) if dtype else weights.network
+        loss = self.loss(forward, weights.parameters, *batch)
+        loss.backward(inputs=weights.parameters)  # and of no other network that the loss passes through
         with torch.no_grad():
             self.descend([weights.gradients])
         return loss.detach()
 
-    def as_one_function(self, *batch: Any) -> torch.Tensor:
-        """The same without side effects but on flat vectors, so that it can be traced as a whole."""
+    def functional(self, *batch: Any) -> torch.Tensor:
+        """The same with no side effects except on flat vectors, so that it can be traced as a whole."""
         weights = self.weights
 
         def loss_of(parameters: list[torch.Tensor]) -> torch.Tensor:
             named = dict(zip(weights.names, parameters, strict=True))
 
-            def answer(states: torch.Tensor, **how: Any) -> torch.Tensor:
-                how |= {"compute_dtype": self.rounding} if self.rounding else {}
-                return torch.func.functional_call(weights.network, named, (states,), how)
+            def forward(states: torch.Tensor, **options: Any) -> torch.Tensor:
+                options |= {"compute_dtype": self.compute_dtype} if self.compute_dtype else {}
+                return torch.func.functional_call(weights.network, named, (states,), options)
 
-            return self.loss(answer, parameters, *batch)
+            return self.loss(forward, parameters, *batch)
 
-        values = [place[0] for place in self.places] if self.places else weights.views(weights.values)
+        values = [part[0] for part in self.slices] if self.slices else weights.views(weights.values)
         gradients, loss = torch.func.grad_and_value(loss_of)(values)
         with torch.no_grad():
-            self.descend(gradients if self.places else [weights.flat(gradients)], self.places)
+            self.descend(gradients if self.slices else [weights.flat(gradients)], self.slices)
         return loss
 
-    def descend(self, gradients: list[torch.Tensor], places: list[Place] | None = None) -> None:
+    def descend(self, gradients: list[torch.Tensor], slices: list[Slices] | None = None) -> None:
         if self.max_grad_norm is not None:
             clip_global_norm(gradients, self.max_grad_norm)
-        self.optimiser.step(gradients, places)
+        self.optimiser.step(gradients, slices)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from reaper.compute.compilation import answer
+from reaper.compute.compilation import forward
 from reaper.compute.cuda_graph import capture_graph
-from reaper.compute.host_buffers import OUTCOME, SEEN, Inbox
-from reaper.compute.stream_gate import Gate, new_gate
+from reaper.compute.host_buffers import OBSERVATIONS, OUTCOMES, HostBuffers
+from reaper.compute.stream_gate import StreamGate, new_stream_gate
 from reaper.config.settings import TrainingSettings
 from reaper.errors import UserError
 from reaper.memory.replay import Transition
@@ -76,13 +76,13 @@ class Actor:
         faster: Callable[[Callable], Callable] = lambda function: function,
     ) -> None:
         self.task, self.history, self.actions, self.device = task, history, actions, torch.device(device)
-        self.ask, self.push_frames = faster(answer), faster(push_frames)  # they may be compiled
+        self.ask, self.push_frames = faster(forward), faster(push_frames)  # they may be compiled
         self.scores: list[float] = []
         self.running = np.zeros(task.num_envs)
         frame, state = task.observation, task.observation.stacked(history)
         self.stack = torch.zeros((task.num_envs, *state.shape), dtype=state.torch_dtype, device=device)
         self.ages = torch.zeros(task.num_envs, dtype=torch.int64, device=device)
-        self.inbox = Inbox(task.num_envs, frame, self.device)
+        self.inbox = HostBuffers(task.num_envs, frame, self.device)
         self.acted = np.zeros(task.num_envs, dtype=np.int64)
         self.drawn: Drawn | None = None  # for the next step
         self.unsettled: tuple[np.ndarray, Step] | None = None  # the actions of the last step, and what they brought
@@ -98,7 +98,7 @@ class Actor:
         self._looked = False  # whether they are for the frames on the stack
         self.stream: torch.cuda.Stream | None = None  # None: whichever is current
         self._cleared: torch.cuda.Event | None = None
-        self._gate: Gate | None = None
+        self._gate: StreamGate | None = None
         self.seed: int | None = None  # of the games in play
         self.log: list[np.ndarray] = []  # their actions
 
@@ -106,7 +106,11 @@ class Actor:
         """Leaves the learner's stream for one that a GPU serves first. From then on the learner has to say when the
         next step may be looked at (`clear`)."""
         if self.records:
-            self.stream, self._cleared, self._gate = torch.cuda.Stream(priority=-1), torch.cuda.Event(), new_gate()
+            self.stream, self._cleared, self._gate = (
+                torch.cuda.Stream(priority=-1),
+                torch.cuda.Event(),
+                new_stream_gate(),
+            )
 
     def clear(self) -> None:
         """The learner has asked for all that it needs of the last step and for what the next look depends on: its
@@ -183,7 +187,7 @@ class Actor:
 
     def _arrived(self) -> Step:
         step = self.task.receive()
-        self.inbox.put_seen(step.observations, step.autoreset)
+        self.inbox.write_observations(step.observations, step.autoreset)
         self.unsettled = (self.acted, step)
         return step
 
@@ -200,7 +204,7 @@ class Actor:
 
     def take_in(self) -> None:
         """Moves the stacks on. Only tensors, all in place."""
-        self.inbox.hand_over(SEEN)
+        self.inbox.upload(OBSERVATIONS)
         self.frames_before.copy_(self.stack[:, -self.frames_before.shape[1] :])
         self.ages_before.copy_(self.ages)
         self.push_frames(self.stack, self.ages, self.inbox.frames, self.inbox.resets)
@@ -218,7 +222,7 @@ class Actor:
         (actions, step), self.unsettled = self.unsettled, None
         self._wait()  # for the last look, which came after the outcome before this one had left
         terminals = step.terminated | step.lost_life
-        self.inbox.put_outcome(actions, step.rewards, terminals, step.truncated)
+        self.inbox.write_outcomes(actions, step.rewards, terminals, step.truncated)
         self.uncounted = step
 
     def _count(self) -> None:
@@ -232,8 +236,8 @@ class Actor:
 
     def moment(self) -> Transition:
         """The step that was settled, as a replay takes it; only tensors, too."""
-        self.inbox.hand_over(OUTCOME)
-        actions, rewards, terminals, truncated = self.inbox.outcome
+        self.inbox.upload(OUTCOMES)
+        actions, rewards, terminals, truncated = self.inbox.outcomes
         return Transition(
             frames=self.frames_before,
             ages=self.ages_before,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
-from reaper.compute.update import Answer, Batch, Update, split
+from reaper.compute.update import Batch, Forward, Update, split_batches
 from reaper.context import Context, state_tensors
 from reaper.generators import generator_for
 from reaper.learning.evaluation.evaluator import Row
@@ -42,15 +42,15 @@ class Both:
 
     def draw(self, updates: int) -> list[Batch]:
         size = self.objective.batches.batch_size
-        new, drawn = self.objective.batches.take(updates), self.recall.draw(updates * size)
-        return list(zip(new, split(drawn, size) if drawn else [()] * updates, strict=True))
+        new, drawn = self.objective.batches.sample(updates), self.recall.draw(updates * size)
+        return list(zip(new, split_batches(drawn, size) if drawn else [()] * updates, strict=True))
 
-    def loss(self, answer: Answer, weights: list[torch.Tensor], new: Batch, old: Batch) -> torch.Tensor:
+    def loss(self, forward: Forward, weights: list[torch.Tensor], new: Batch, old: Batch) -> torch.Tensor:
         states, *told = new
         if not old:
-            return self.recall.combine(self.objective.judge(answer(states), *told), weights)
+            return self.recall.combine(self.objective.judge(forward(states), *told), weights)
         rehearsed, *known = old
-        answers = answer(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
+        answers = forward(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
         new_task = self.objective.judge(answers[: len(states)], *told)
         return self.recall.combine(new_task, weights, answers[len(states) :], *known)
 
@@ -109,7 +109,14 @@ class Consolidation:
         trainer = Trainer(
             context,
             student,
-            Update(student, optimiser, both.loss, max_grad_norm, context.compiles),
+            Update(
+                student,
+                optimiser,
+                both.loss,
+                max_grad_norm=max_grad_norm,
+                compiles=context.compiles,
+                compute_dtype=context.compute_dtype,
+            ),
             BestWeights(student, settings.long_term.best_window, objective.best_by_score),
             both.draw,
             Parts(objective=objective.parts, recall=recall),

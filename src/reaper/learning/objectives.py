@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from reaper.compute.compilation import answer
+from reaper.compute.compilation import forward
 from reaper.compute.optimiser import FlatWeights
-from reaper.compute.update import Batches
+from reaper.compute.update import BatchSampler
 from reaper.context import Context
 from reaper.equations import dqn_loss
 from reaper.generators import generator_for
@@ -32,7 +32,7 @@ class TaskObjective:
     """One task being taught: its batches (states first), how answers to them are judged, and where its states come
     from."""
 
-    batches: Batches
+    batches: BatchSampler
     judge: Judge
     new_states: StateSource
     actor: Actor | None = None
@@ -82,14 +82,14 @@ class Distillation(Objective):
     def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
         assert teacher is not None
         master = context.q_network(teacher.weights)
-        replay, answer_of = new_replay(context), context.compile(answer)
+        replay, answer_of = new_replay(context), context.compile(forward)
 
         @torch.no_grad()
         def draw(count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
             states = replay.sample_states(count, rng)
             return states, answer_of(master, states)
 
-        batches = Batches(draw, context.settings.training.batch_size, context.rng("batches"))
+        batches = BatchSampler(draw, context.settings.training.batch_size, context.rng("batches"))
         games = context.open(task, context.settings.training.num_envs)
         actor, parts = new_actor(context, games), Parts(batches=batches)
         return TaskObjective(batches, _judged_by(teacher, knowledge), replay, actor, replay, parts=parts)
@@ -109,7 +109,7 @@ class GeneratedDistillation(Objective):
         # "short-term dreams" is the key of a random stream: renaming it would change every result.
         generated = Items(fitted.sample(count, context.rng("short-term dreams")))
         items = generated.with_targets(context.q_network(teacher.weights))
-        batches = Batches(items.sample, context.settings.training.batch_size, context.rng("batches"))
+        batches = BatchSampler(items.sample, context.settings.training.batch_size, context.rng("batches"))
         return TaskObjective(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from reaper.compute.compilation import answer, compute_dtype_for
+from reaper.compute.compilation import forward
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
-from reaper.compute.update import Answer, Batches, Update
+from reaper.compute.update import BatchSampler, Forward, Update
 from reaper.context import Context, state_tensors
 from reaper.equations import dqn_loss, dqn_target
 from reaper.learning.actor import Actor, exploration
@@ -40,30 +40,29 @@ class QLearning:
         self.settings, self.replay, self.network, self.weights = context.settings, replay, network, weights
         self.target = context.q_network(network.state_dict())
         self.target_weights = FlatWeights(self.target)
-        self.answer_of = context.compile(answer)
-        # As in updates; but a GPU has time enough for the full numbers.
-        rounds = context.compiles and context.device.type == "cpu"
-        self.rounding = compute_dtype_for(context.device) if rounds else None
-        self.batches = Batches(self.draw, self.settings.training.batch_size, context.rng("batches"))
+        self.answer_of = context.compile(forward)
+        # As in updates, except on a GPU, where targets are not the bottleneck.
+        self.compute_dtype = context.compute_dtype if context.device.type == "cpu" else None
+        self.batches = BatchSampler(self.draw, self.settings.training.batch_size, context.rng("batches"))
         self.parts = Parts(batches=self.batches, target=self.target_weights)
 
     @torch.no_grad()
     def draw(self, count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
         """States, actions and what the target network says they are worth."""
         drawn = self.replay.sample(count, rng)
-        next_values = self.answer_of(self.target, drawn.next_states, self.rounding)
+        next_values = self.answer_of(self.target, drawn.next_states, self.compute_dtype)
         targets = dqn_target(drawn.rewards, drawn.terminals, next_values, self.settings.short_term.discount)
         return drawn.states, drawn.actions, targets
 
     def loss(
         self,
-        answer: Answer,
+        forward: Forward,
         weights: list[torch.Tensor],
         states: torch.Tensor,
         actions: torch.Tensor,
         targets: torch.Tensor,
     ) -> torch.Tensor:
-        return dqn_loss(answer(states), actions, targets)
+        return dqn_loss(forward(states), actions, targets)
 
     def after_frames(self, before: int, now: int) -> None:
         """Copies the network to the target at its interval."""
@@ -92,10 +91,17 @@ class ShortTerm:
         self.replay = new_replay(context)
         q_learning = QLearning(context, self.network, weights, self.replay)
         optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(weights, optimiser, q_learning.loss, settings.optimiser.max_grad_norm, context.compiles)
+        update = Update(
+            weights,
+            optimiser,
+            q_learning.loss,
+            max_grad_norm=settings.optimiser.max_grad_norm,
+            compiles=context.compiles,
+            compute_dtype=context.compute_dtype,
+        )
         self.best = BestWeights(weights, settings.short_term.best_window, by_score=True)
         self.games = context.open(task, settings.training.num_envs)
-        actor, draw = new_actor(context, self.games), q_learning.batches.take
+        actor, draw = new_actor(context, self.games), q_learning.batches.sample
         self.trainer = Trainer(
             context, weights, update, self.best, draw, q_learning.parts, actor, self.replay, q_learning.after_frames
         )

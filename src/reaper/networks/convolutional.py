@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from reaper.compute.layouts import is_small
-from reaper.compute.space_to_depth import convolve
+from reaper.compute.space_to_depth import conv2d
 from reaper.errors import UserError
 from reaper.networks.q_network import QNetwork
 from reaper.tasks.observation import ObservationSpec
@@ -64,7 +64,7 @@ class ConvQNetwork(QNetwork):
         """The same values with space-to-depth convolutions; activations and kernels in `compute_dtype`."""
         activations = pixels.to(compute_dtype or pixels.dtype)
         for layer in self.features:
-            activations = convolve(layer, activations) if isinstance(layer, nn.Conv2d) else layer(activations)
+            activations = conv2d(layer, activations) if isinstance(layer, nn.Conv2d) else layer(activations)
         dtype, hidden, values = activations.dtype, self.hidden, self.values
         features = nn.functional.linear(activations, hidden.weight.to(dtype), hidden.bias.to(dtype))
         return _narrow_linear(torch.relu(features).to(values.weight.dtype), values)

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from reaper.compute.compilation import worth_compiling
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import from_json
-from reaper.context import Context
+from reaper.context import Context, compile_options
 from reaper.learning.evaluation.evaluator import worth_a_process
 from reaper.learning.short_term import Teacher
 from reaper.progress import Progress
@@ -58,9 +57,9 @@ class StageRun:
             device=self.device,
             progress=self.progress,
             checkpointer=self.checkpointer,
-            compiles=worth_compiling(settings, self.device),
             concurrent_eval=self.resources.concurrent_eval and worth_a_process(settings, self.device),
             emulator_threads=self.resources.emulator_threads,
+            **compile_options(settings, self.device),
         )
 
     @property

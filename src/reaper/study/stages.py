@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import torch
 
-from reaper.compute.compilation import flush_denormals, use_quick_arithmetic
+from reaper.compute.compilation import flush_denormals, prepare_torch
 from reaper.errors import Diverged
 from reaper.progress import Progress
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer
@@ -64,7 +64,7 @@ def run_stage(
 
 def _run(stage: Stage, run: StageRun) -> None:
     started = time.time()
-    use_quick_arithmetic(run.device)
+    prepare_torch(run.device)
     try:
         with flush_denormals():
             result = KINDS[stage.kind].run(run)

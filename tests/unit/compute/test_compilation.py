@@ -1,4 +1,4 @@
-"""Compiled and eager learning do the same, update by update."""
+"""Compiled updates equal eager ones, update by update."""
 
 import os
 import platform
@@ -11,23 +11,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from reaper.compute import update as update
 from reaper.compute.compilation import (
     can_compile,
     compiled,
     compute_dtype_for,
     flush_denormals,
     skip_guards,
-    worth_compiling,
 )
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Update
 from reaper.config.overrides import at_fraction, with_overrides
 from reaper.config.presets import ARCADE, PAPER
-from reaper.context import Context, state_tensors
+from reaper.context import Context, compile_options, state_tensors
 from reaper.generators import generator_for
-from reaper.generators.gan import training as adversarial
-from reaper.learning import short_term
 from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.memory.items import Items
@@ -64,16 +60,6 @@ CONSOLIDATION = {
 }
 
 
-ROUNDING = (adversarial, short_term, update)  # the modules that do
-
-
-@pytest.fixture(autouse=True)
-def full_numbers(monkeypatch):
-    """Also on a CPU where compiled updates round theirs (test_rounding.py)."""
-    for module in ROUNDING:
-        monkeypatch.setattr(module, "compute_dtype_for", lambda device: None)
-
-
 def weights_after(compiles):
     settings = with_overrides(PAPER, LARGE_FRAMES)
     context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
@@ -85,7 +71,7 @@ def weights_after(compiles):
 
 
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-def test_compiled_updates_are_the_eager_ones():
+def test_compiled_updates_equal_eager_ones():
     eager, before = weights_after(False)
     compiled, _ = weights_after(True)
     moved = (eager - before).abs().max()
@@ -94,19 +80,19 @@ def test_compiled_updates_are_the_eager_ones():
 
 
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-def test_gradients_of_weights_that_are_put_off_are_the_same():
-    """As for a GPU, which computes them side by side."""
-    from reaper.compute.concurrent_gradients import PutOffGradientsOfWeights
+def test_deferred_weight_gradients_are_the_same():
+    """As on a GPU, which computes them concurrently."""
+    from reaper.compute.concurrent_gradients import DeferWeightGradients
 
     seen = []
 
-    class Watched(PutOffGradientsOfWeights):
+    class Watched(DeferWeightGradients):
         def __call__(self, graph):
             super().__call__(graph)
-            seen.extend(node for node in graph.nodes if "gradients_of_weights" in str(node.target))
+            seen.extend(node for node in graph.nodes if "weight_gradients" in str(node.target))
 
         def uuid(self):
-            return None  # or a second run would find the graph in the cache, and not be seen
+            return None  # or a second run would take the graph from the cache
 
     torch.manual_seed(0)
     network = ConvQNetwork(ATARI_STATE, 6)
@@ -122,36 +108,37 @@ def test_gradients_of_weights_that_are_put_off_are_the_same():
         return torch.func.grad(loss)(values)
 
     values = weights.views(weights.values)
-    put_off = torch.compile(gradients, fullgraph=True, options={"post_grad_custom_post_pass": Watched()})(values)
+    deferred = torch.compile(gradients, fullgraph=True, options={"post_grad_custom_post_pass": Watched()})(values)
     (node,) = seen
-    slopes, _, _, _, lefts, _ = node.args
-    assert (len(slopes), len(lefts)) == (3, 1)  # three convolutions and the hidden layer
-    for found, expected in zip(put_off, gradients(values), strict=True):
+    output_gradients, _, _, _, lefts, _ = node.args
+    assert (len(output_gradients), len(lefts)) == (3, 1)  # three convolutions and the hidden layer
+    for found, expected in zip(deferred, gradients(values), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_compiling_is_left_out_where_it_does_not_pay(monkeypatch):
-    monkeypatch.setattr("reaper.compute.compilation.can_compile", lambda device: True)
+def test_runs_are_compiled_only_where_it_pays(monkeypatch):
+    monkeypatch.setattr("reaper.context.can_compile", lambda device: True)
     cpu = torch.device("cpu")
-    assert worth_compiling(PAPER, cpu)
-    assert not worth_compiling(ARCADE, cpu)
-    assert not worth_compiling(at_fraction(PAPER, 0.0005), cpu)
-    monkeypatch.setattr("reaper.compute.compilation.can_compile", lambda device: False)
-    assert not worth_compiling(PAPER, cpu)
+    assert compile_options(PAPER, cpu) == {"compiles": True, "compute_dtype": compute_dtype_for(cpu)}
+    uncompiled = {"compiles": False, "compute_dtype": None}
+    assert compile_options(ARCADE, cpu) == uncompiled
+    assert compile_options(at_fraction(PAPER, 0.0005), cpu) == uncompiled
+    monkeypatch.setattr("reaper.context.can_compile", lambda device: False)
+    assert compile_options(PAPER, cpu) == uncompiled
 
 
-def test_what_cannot_be_compiled_is_run_as_it_is():
+def test_a_function_that_cannot_be_traced_runs_uncompiled():
     def untraceable(values):
         return values * (2.0 if float(values.sum()) > 0 else -1.0)  # a branch on a tensor
 
     run = compiled(untraceable, torch.device("cpu"))
-    with pytest.warns(UserWarning, match="untraceable is run without compiling"):
+    with pytest.warns(UserWarning, match="untraceable runs uncompiled"):
         assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
     assert run(torch.tensor([-1.0])).tolist() == [1.0]
 
 
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-def test_what_changes_between_two_steps_is_noticed():
+def test_changes_between_two_steps_are_noticed():
     loss = SimpleNamespace(factor=2.0)
     run = compiled(lambda values: values * loss.factor, torch.device("cpu"))
     for factor in (2.0, 3.0):
@@ -168,15 +155,15 @@ import torch
 from reaper.compute.compilation import compiled
 def doubled(numbers):
     return (numbers * 2).relu()
-warnings.filterwarnings("error", message=".*without compiling")
+warnings.filterwarnings("error", message=".*runs uncompiled")
 print(compiled(doubled, torch.device("cpu"))(torch.ones(3)).tolist())
 """
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-def test_half_a_file_in_torchs_cache_costs_nothing_but_time(tmp_path):
-    """As a process leaves it that is killed while it compiles."""
+def test_a_truncated_file_in_torchs_cache_only_costs_time(tmp_path):
+    """As left behind by a process that was killed while compiling."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
 
     def run():
@@ -190,27 +177,26 @@ def test_half_a_file_in_torchs_cache_costs_nothing_but_time(tmp_path):
     for path in built:
         path.write_bytes(path.read_bytes()[:100])
     run()
-    assert not list(tmp_path.glob("reaper-compiled-*"))  # the second one tidies up
+    assert not list(tmp_path.glob("reaper-compiled-*"))  # the second run tidies up
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-@pytest.mark.filterwarnings("error:.*without compiling")
+@pytest.mark.filterwarnings("error:.*runs uncompiled")
 @pytest.mark.parametrize(
-    ("name", "rounds"),
-    [(name, False) for name in ("RePR", "ewc", "online-ewc", "PR", "DGDMN", "RePR-policy-short", "no-reh")]
-    + [("RePR", True), ("PR", True), ("ewc", True)],
+    ("name", "dtype"),
+    [(name, None) for name in ("RePR", "ewc", "online-ewc", "PR", "DGDMN", "RePR-policy-short", "no-reh")]
+    + [(name, torch.bfloat16) for name in ("RePR", "PR", "ewc")],
 )
-def test_every_kind_of_consolidation_compiles(name, rounds, monkeypatch):
-    if rounds and compute_dtype_for(torch.device("cpu")) is None:
-        pytest.skip("this processor is no quicker with bf16")
-    for module in ROUNDING if rounds else ():
-        monkeypatch.setattr(module, "compute_dtype_for", compute_dtype_for)
+def test_every_kind_of_consolidation_compiles(name, dtype):
+    if dtype and compute_dtype_for(torch.device("cpu")) is None:
+        pytest.skip("bf16 is no faster on this processor")
     settings = with_overrides(PAPER, {**LARGE_FRAMES, **CONSOLIDATION})
     condition, agents = CONDITIONS[name], []
     for compiles in (False, True):
         torch.compiler.reset()
-        context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
+        options = {"compiles": compiles, "compute_dtype": dtype if compiles else None}
+        context = Context(settings, 18, 0, ("test",), torch.device("cpu"), **options)
         teacher = Teacher(context.q_network().state_dict(), 0.0, 1.0)
         other = replace(context, names=("another",))
         start = state_tensors(other.q_network())
@@ -229,11 +215,11 @@ def test_every_kind_of_consolidation_compiles(name, rounds, monkeypatch):
     moved = max(float((agents[0][key] - start[key]).abs().max()) for key in start)
     apart = max(float((agents[0][key] - agents[1][key]).abs().max()) for key in start)
     assert moved > 1e-4
-    assert apart < (0.1 if rounds else 1e-2) * moved
+    assert apart < (0.1 if dtype else 1e-2) * moved
 
 
 def retained(retention, agent, generator):
-    """A long-term memory that holds whatever the method wants of one earlier task."""
+    """What a long-term memory of the method holds of one earlier task."""
     fisher = {key: torch.full_like(value, 0.1) for key, value in agent.items()}
     parts = {f"generator.{key}": value for key, value in generator.items()}
     prefix = "fisher" if isinstance(retention, OnlineEWC) else "fisher.0"
@@ -242,55 +228,56 @@ def retained(retention, agent, generator):
 
 @pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
-def test_compiled_adversarial_updates_are_the_eager_ones():
-    """Both losses, with derivatives of derivatives and running statistics; Adam's mean is the gradient, its decay being
-    zero."""
+def test_compiled_adversarial_updates_equal_eager_ones():
+    """Both losses, second derivatives and running statistics; Adam's mean is the gradient, because beta1 is zero."""
     context = Context(with_overrides(ARCADE, {"gan.batch-size": 8}), 6, 0, ("gan",))
     states = torch.randint(0, 256, (40, 2, 16, 16), dtype=torch.uint8)
-    eager, quick = (
+    eager, fast = (
         generator_for(context.settings).training(context, Items(states), Items(states.flip(0)), 2) for _ in range(2)
     )
-    for training in (eager, quick):
+    for training in (eager, fast):
         training.pair.generator.train()
-    pair = quick.pair
-    quick.update_d = Update(quick.update_d.weights, quick.update_d.optimiser, pair.discriminator_loss, compiles=True)
-    quick.update_g = Update(quick.update_g.weights, quick.update_g.optimiser, pair.generator_loss, compiles=True)
+    pair = fast.pair
+    fast.update_d = Update(fast.update_d.weights, fast.update_d.optimiser, pair.discriminator_loss, compiles=True)
+    fast.update_g = Update(fast.update_g.weights, fast.update_g.optimiser, pair.generator_loss, compiles=True)
     for _ in range(3):
-        quick.parts.restore(clone_state(eager.parts.state()))
+        fast.parts.restore(clone_state(eager.parts.state()))
         eager.both()
-        quick.both()
-        torch.testing.assert_close(quick.last_losses, eager.last_losses, rtol=1e-4, atol=1e-5)
-        for one, other in ((quick.update_d, eager.update_d), (quick.update_g, eager.update_g)):
+        fast.both()
+        torch.testing.assert_close(fast.last_losses, eager.last_losses, rtol=1e-4, atol=1e-5)
+        for one, other in ((fast.update_d, eager.update_d), (fast.update_g, eager.update_g)):
             assert (one.optimiser.mean - other.optimiser.mean).norm() < 1e-3 * other.optimiser.mean.norm()
         for one, other in zip(pair.generator.buffers(), eager.pair.generator.buffers(), strict=True):
             torch.testing.assert_close(one, other)
 
 
-def tiny_number():
+def denormal():
     return torch.full((20,), 1e-30).mul(1e-10).max().item()
 
 
-@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="threads may begin otherwise there")
-def test_numbers_that_slow_a_cpu_down_are_zero_in_a_stage_and_nowhere_else(monkeypatch):
+@pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="threads may inherit another mode there"
+)
+def test_a_stage_flushes_denormals_and_nothing_else_does(monkeypatch):
     seen = []
 
     def look(run):
         with ThreadPoolExecutor(1) as pool:
-            seen.extend([tiny_number(), pool.submit(tiny_number).result()])
+            seen.extend([denormal(), pool.submit(denormal).result()])
         raise InterruptedError
 
     monkeypatch.setattr(stages, "KINDS", {"look": SimpleNamespace(run=look)})
     with pytest.raises(InterruptedError):
         stages._run(SimpleNamespace(kind="look"), SimpleNamespace(device=torch.device("cpu")))
     assert seen == [0.0, 0.0]
-    assert tiny_number() > 0
+    assert denormal() > 0
 
 
-def test_who_takes_tiny_numbers_as_zero_before_does_so_afterwards():
+def test_a_mode_that_was_set_before_stays_set():
     torch.set_flush_denormal(True)
     try:
         with flush_denormals():
             pass
-        assert tiny_number() == 0
+        assert denormal() == 0
     finally:
         torch.set_flush_denormal(False)

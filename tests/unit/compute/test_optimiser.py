@@ -1,4 +1,4 @@
-"""Optimisers against numbers worked by hand."""
+"""Optimisers and updates against numbers computed by hand."""
 
 import copy
 
@@ -21,7 +21,7 @@ def flat(*values: float) -> FlatWeights:
     return FlatWeights(network)
 
 
-def test_rmsprop_is_tensorflows():
+def test_rmsprop_matches_tensorflow():
     weights = flat(1.0, -2.0)
     optimiser = RMSProp(weights, learning_rate=0.1, decay=0.9, epsilon=0.01)
     weights.gradients.copy_(torch.tensor([2.0, 0.0]))
@@ -71,44 +71,52 @@ def test_global_norm_clipping(gradient, clipped):
 
 
 @pytest.mark.parametrize("kind", [lambda w: RMSProp(w, 0.1, 0.9, 0.01), lambda w: Adam(w, 0.1, 0.5, 0.9, 1e-8)])
-def test_steps_parameter_by_parameter_are_those_of_the_whole(kind):
+def test_stepping_parameter_by_parameter_equals_stepping_the_flat_vector(kind):
     ours, others = (FlatWeights(ConvQNetwork(ATARI_STATE, 6)) for _ in range(2))
     others.copy_from(ours)
     optimiser, other = kind(ours), kind(others)
-    places = other.places()
-    assert len({place[0].untyped_storage().data_ptr() for place in places}) == len(places)
+    slices = other.slices()
+    assert len({part[0].untyped_storage().data_ptr() for part in slices}) == len(slices)
     for _ in range(3):
         gradient = torch.randn_like(ours.values)
         optimiser.step([gradient])
-        other.step(others.views(gradient), places)
+        other.step(others.views(gradient), slices)
     assert torch.equal(ours.values, others.values)
     for name, tensor in optimiser.state().items():
         assert torch.equal(tensor, other.state()[name])
 
 
-def test_an_update_moves_the_network_through_its_flat_weights():
+def test_an_update_changes_the_network_through_its_flat_weights():
     weights = flat(1.0, 1.0)
     optimiser = RMSProp(weights, learning_rate=1.0, decay=0.0, epsilon=0.0)  # steps of one against the gradient's sign
-    update = Update(weights, optimiser, lambda answer, weights, batch: answer(batch).sum())
+    update = Update(weights, optimiser, lambda forward, weights, batch: forward(batch).sum())
     assert update(torch.tensor([[2.0, -5.0]])).item() == pytest.approx(-3.0)
     assert next(weights.network.parameters()).tolist()[0] == pytest.approx([0.0, 2.0])
 
 
-def test_the_two_ways_to_run_an_update_agree():
+def test_eager_and_functional_updates_agree():
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 2), torch.nn.Flatten(), torch.nn.Linear(27, 1))
-    network.layout = torch.channels_last  # weights lie in memory in another order than their axes
+    network.memory_format = torch.channels_last  # weights are stored in another order than their axes
     network.to(memory_format=torch.channels_last)
     other = copy.deepcopy(network)
 
-    def loss(answer, weights, batch):
-        return answer(batch).square().mean() + weights[0].square().sum()
+    def loss(forward, weights, batch):
+        return forward(batch).square().mean() + weights[0].square().sum()
 
     results = []
-    for net, way in ((network, "step_by_step"), (other, "as_one_function")):
+    for net, mode in ((network, "eager"), (other, "functional")):
         weights = FlatWeights(net)
         update = Update(weights, RMSProp(weights, 0.1, 0.9, 0.01), loss, max_grad_norm=0.5)
-        losses = [getattr(update, way)(torch.full((4, 2, 4, 4), float(step))).item() for step in range(3)]
+        losses = [getattr(update, mode)(torch.full((4, 2, 4, 4), float(step))).item() for step in range(3)]
         results.append((losses, weights.values))
     assert results[0][0] == pytest.approx(results[1][0])
     torch.testing.assert_close(results[0][1], results[1][1])
+
+
+def test_flat_weights_keep_the_memory_format_of_a_large_network():
+    """Channels-last kernels make the first layer's backward pass on a CPU four times as fast."""
+    network = ConvQNetwork(ATARI_STATE, 6)
+    FlatWeights(network)
+    kernels = [p for p in network.parameters() if p.dim() == 4]
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in kernels)

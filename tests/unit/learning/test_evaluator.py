@@ -191,7 +191,7 @@ def test_a_process_that_is_killed_is_said_in_one_line(process):
 
 def test_a_task_that_only_this_process_knows_is_tested_here(monkeypatch):
     monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
-    mine = type(CATCH)("mine", "Mine", CATCH.actions, CATCH.open)
+    mine = type(CATCH)("mine", "Mine", CATCH.num_actions, CATCH.open)
     register_task("mine", mine)
     told = []
     here, network = context(progress=Progress(told.append)), context().q_network()
@@ -368,10 +368,11 @@ written = CheckpointDir.write
 def write(self, tensors, others):
     written(self, tensors, others)
     if "trainer/pending/0/tasks" in others:
-        print(learner.practice.examiner.process.process.pid, flush=True)
+        print(learner.trainer.evaluator.process.process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 CheckpointDir.write = write
-learner = ShortTerm(context(checkpointer=Checkpointer(CheckpointDir(Path(sys.argv[1]), "d"), Interval(None, 24))), CATCH)
+checkpointer = Checkpointer(CheckpointDir(Path(sys.argv[1]), "d"), Interval(None, 24))
+learner = ShortTerm(context(checkpointer=checkpointer), CATCH)
 learner.learn()
 """
 

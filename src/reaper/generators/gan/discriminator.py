@@ -7,7 +7,7 @@ from torch import nn
 
 from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchConvolution
-from reaper.compute.space_to_depth import convolve, slopes_of_convolution
+from reaper.compute.space_to_depth import conv2d, conv2d_input_gradient
 from reaper.equations import score_gradients
 from reaper.networks.convolutional import Convolution
 
@@ -46,36 +46,39 @@ class Discriminator(nn.Module):
         self.space_to_depth = frame_size >= SMALL_FRAME
 
     def forward(
-        self, states: torch.Tensor, compute_dtype: torch.dtype | None = None, slopes: bool = False
+        self, states: torch.Tensor, compute_dtype: torch.dtype | None = None, input_gradients: bool = False
     ) -> torch.Tensor:
-        """With `slopes`, not the scores but their derivatives with respect to the states, each by its own score."""
+        """Scores; with `input_gradients`, the gradient of each state's score with respect to that state."""
         if self.space_to_depth and (states.is_cuda or compute_dtype is not None):
-            return self.folded_slopes(states, compute_dtype) if slopes else self.folded(states, compute_dtype)
-        if slopes:
+            run = self.input_gradients_space_to_depth if input_gradients else self.forward_space_to_depth
+            return run(states, compute_dtype)
+        if input_gradients:
             return score_gradients(self.layers, states)
         return self.layers(states).squeeze(1)
 
-    def folded(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+    def forward_space_to_depth(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         """The same on folded frames; maps and kernels rounded, scores not."""
         maps = states.to(compute_dtype or states.dtype)
         for convolution, rectifier in self.pairs():
-            maps = rectifier(convolve(convolution, maps))
+            maps = rectifier(conv2d(convolution, maps))
         return self.score(maps.flatten(1).to(states.dtype)).squeeze(1)
 
-    def folded_slopes(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+    def input_gradients_space_to_depth(
+        self, states: torch.Tensor, compute_dtype: torch.dtype | None = None
+    ) -> torch.Tensor:
         """The derivatives, layer by layer from the last one. Written out, because taking derivatives of derivatives of
         convolutions by themselves makes kernels as large as the frame, which are slow. A rectifier's slope does not
         change with the weights."""
         maps, signs = states.to(compute_dtype or states.dtype), []
         with torch.no_grad():
             for convolution, rectifier in self.pairs():
-                maps = convolve(convolution, maps)
+                maps = conv2d(convolution, maps)
                 signs.append(maps > 0)
                 maps = rectifier(maps)
         slopes = self.score.weight.to(maps.dtype).view(1, *maps.shape[1:]).expand_as(maps)
         for (convolution, rectifier), positive in zip(reversed(self.pairs()), reversed(signs), strict=True):
             slopes = torch.where(positive, slopes, rectifier.negative_slope * slopes)
-            slopes = slopes_of_convolution(convolution, slopes)
+            slopes = conv2d_input_gradient(convolution, slopes)
         return slopes.to(states.dtype)
 
     def pairs(self) -> list[tuple[nn.Conv2d, nn.LeakyReLU]]:

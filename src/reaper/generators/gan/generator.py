@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchDeconvolution
-from reaper.compute.space_to_depth import deconvolution_between_folded, folded_deconvolution, laid_out, unfold
+from reaper.compute.space_to_depth import channels_last, deconv2d_between_depths, deconv2d_to_depth, depth_to_space
 from reaper.context import state_tensors
 from reaper.equations import unscale
 from reaper.errors import UserError
@@ -80,30 +80,28 @@ class GeneratorNetwork(nn.Module):
 
     def forward(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         folds = self.space_to_depth and (latents.is_cuda or compute_dtype is not None)
-        return self.folded(latents, compute_dtype) if folds else self.layers(latents)
+        return self.forward_space_to_depth(latents, compute_dtype) if folds else self.layers(latents)
 
-    def folded(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+    def forward_space_to_depth(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         """The same on folded frames; maps and kernels rounded, batch statistics and what comes out not."""
-        compute_dtype = compute_dtype or latents.dtype
+        dtype = compute_dtype or latents.dtype
         layers: list[Any] = list(self.layers)
         dense, shape, normalise, _, *hidden, last, squash = layers
-        maps = functional.linear(
-            latents.to(compute_dtype), dense.weight.to(compute_dtype), dense.bias.to(compute_dtype)
-        )
+        maps = functional.linear(latents.to(dtype), dense.weight.to(dtype), dense.bias.to(dtype))
         maps = torch.relu(_normalised(shape(maps), normalise, 1))
         *strided, (folding, last_normalise, _) = zip(*[iter(hidden)] * 3, strict=True)
         for layer, normalise, _ in strided:  # here the zeros that fill up folded kernels cost more than folding brings
             maps = torch.relu(_normalised(self._strided(layer, maps), normalise, 1))
         s: int = folding.stride[0]
-        maps = folded_deconvolution(maps, *self._rounded(folding, compute_dtype), s, folding.padding[0])
+        maps = deconv2d_to_depth(maps, *self._rounded(folding, dtype), s, folding.padding[0])
         maps = torch.relu(_normalised(maps, last_normalise, s))
-        images = unfold(deconvolution_between_folded(maps, last.weight.to(compute_dtype), s, 2), 2 * s)
+        images = depth_to_space(deconv2d_between_depths(maps, last.weight.to(dtype), s, 2), 2 * s)
         return squash(images.to(latents.dtype) + last.bias[:, None, None])
 
     def _strided(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
         weight, bias = self._rounded(layer, maps.dtype)
         stride, padding, more = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
-        return functional.conv_transpose2d(maps, laid_out(weight), bias, stride, padding, more)
+        return functional.conv_transpose2d(maps, channels_last(weight), bias, stride, padding, more)
 
     def _rounded(self, layer: nn.ConvTranspose2d, compute_dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """The weights and biases of a layer that normalisation follows: it takes biases away while training, so their

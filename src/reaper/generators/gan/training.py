@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from reaper.compute.compilation import WORTH_IT, compute_dtype_for
+from reaper.compute.compilation import MIN_UPDATES
 from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.optimiser import Adam, FlatWeights
-from reaper.compute.update import Answer, Batch, Update
+from reaper.compute.update import Batch, Forward, Update
 from reaper.context import Context
 from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
 from reaper.generators.base import GeneratorTraining
@@ -43,11 +43,11 @@ class TrainingStates:
 class Adversaries:
     """Generator and discriminator: the batches each is shown, and its loss on them."""
 
-    def __init__(self, context: Context, gan: GAN, states: TrainingStates, rounding: torch.dtype | None) -> None:
+    def __init__(self, context: Context, gan: GAN, states: TrainingStates, compute_dtype: torch.dtype | None) -> None:
         self.gan, self.states = gan, states
         self.rng = context.rng("adversarial batches")  # the key of a random stream: renaming it would change results
         self.generator, self.discriminator = gan.networks(context)
-        self.rounding = {"compute_dtype": rounding}
+        self.compute_dtype: dict[str, Any] = {"compute_dtype": compute_dtype}
 
     def latents(self) -> torch.Tensor:
         return self.generator.draw_latents(self.gan.batch_size, self.rng)
@@ -74,7 +74,7 @@ class Adversaries:
 
     def discriminator_loss(
         self,
-        answer: Answer,
+        forward: Forward,
         weights: list[torch.Tensor],
         latents: torch.Tensor,
         noise: torch.Tensor,
@@ -83,16 +83,16 @@ class Adversaries:
         epsilon: torch.Tensor,
     ) -> torch.Tensor:
         with torch.no_grad():
-            fake = self.seen(unscale(self.generator(latents, **self.rounding)), noise)
+            fake = self.seen(unscale(self.generator(latents, **self.compute_dtype)), noise)
         real = self.seen(real_pixels, real_noise)
-        norms = gradient_norms(answer(interpolate(real, fake, epsilon), slopes=True))
-        real_scores, fake_scores = answer(torch.cat([real, fake])).split(len(real))
+        norms = gradient_norms(forward(interpolate(real, fake, epsilon), input_gradients=True))
+        real_scores, fake_scores = forward(torch.cat([real, fake])).split(len(real))
         return disc_loss(real_scores, fake_scores, norms, self.gan.gradient_penalty, self.gan.drift)
 
     def generator_loss(
-        self, answer: Answer, weights: list[torch.Tensor], latents: torch.Tensor, noise: torch.Tensor
+        self, forward: Forward, weights: list[torch.Tensor], latents: torch.Tensor, noise: torch.Tensor
     ) -> torch.Tensor:
-        return gen_loss(self.discriminator(self.seen(unscale(answer(latents)), noise), **self.rounding))
+        return gen_loss(self.discriminator(self.seen(unscale(forward(latents)), noise), **self.compute_dtype))
 
 
 class AdversarialTraining(GeneratorTraining):
@@ -104,17 +104,16 @@ class AdversarialTraining(GeneratorTraining):
         super().__init__(context, gan.steps)
         # On a CPU the arithmetic of the convolutions is all there is: compilation does not reduce it, bf16 does.
         on_cpu = context.device.type == "cpu"
-        compiles = context.compiles and not on_cpu and gan.steps >= WORTH_IT
-        rounds = compiles or (context.compiles and on_cpu)
-        rounding = compute_dtype_for(context.device) if rounds else None
-        self.pair = pair = Adversaries(context, gan, states, rounding)
+        compiles = context.compiles and not on_cpu and gan.steps >= MIN_UPDATES
+        compute_dtype = context.compute_dtype if compiles or on_cpu else None
+        self.pair = pair = Adversaries(context, gan, states, compute_dtype)
         d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (
             Adam(weights, gan.learning_rate, gan.beta1, gan.beta2, gan.epsilon) for weights in (d_weights, g_weights)
         )
-        how = {"compiles": compiles, "small": False, "rounds": rounds}
-        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, **how)
-        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, **how)
+        options: dict[str, Any] = {"compiles": compiles, "compute_dtype": compute_dtype, "concurrent_gradients": False}
+        self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, **options)
+        self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, **options)
         self.last_losses = torch.zeros(2, device=context.device)  # of discriminator and generator
         self._step = self.both
         self.parts |= {"d_weights": d_weights, "g_weights": g_weights}

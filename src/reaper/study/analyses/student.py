@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from reaper.compute.optimiser import FlatWeights, agent_optimiser
-from reaper.compute.update import Answer, Batches, Update
+from reaper.compute.update import BatchSampler, Forward, Update
 from reaper.context import Context
 from reaper.equations import distill_loss
 from reaper.generators import FittedGenerator
@@ -57,14 +57,21 @@ class Student:
         self.network = context.q_network()
         weights = FlatWeights(self.network)
         optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(weights, optimiser, self.loss, settings.optimiser.max_grad_norm, context.compiles)
+        update = Update(
+            weights,
+            optimiser,
+            self.loss,
+            max_grad_norm=settings.optimiser.max_grad_norm,
+            compiles=context.compiles,
+            compute_dtype=context.compute_dtype,
+        )
         self.best = BestWeights(weights, settings.long_term.best_window, by_score=False)
-        batches = Batches(items.sample, settings.training.batch_size, context.rng("batches"))
+        batches = BatchSampler(items.sample, settings.training.batch_size, context.rng("batches"))
         self.drawing = Parts(batches=batches)
-        self.trainer = Trainer(context, weights, update, self.best, batches.take, self.drawing)
+        self.trainer = Trainer(context, weights, update, self.best, batches.sample, self.drawing)
 
-    def loss(self, answer: Answer, weights: list[torch.Tensor], states: torch.Tensor, told: torch.Tensor) -> Any:
-        return distill_loss(answer(states), told).mean()
+    def loss(self, forward: Forward, weights: list[torch.Tensor], states: torch.Tensor, told: torch.Tensor) -> Any:
+        return distill_loss(forward(states), told).mean()
 
     def learn(self) -> list[Row]:
         """Trains to the end; the network then has the weights of the best window, and the rows are its tests."""
