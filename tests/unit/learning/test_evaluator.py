@@ -42,6 +42,7 @@ from reaper.tasks.sequence import TASKS, find_task, register_task
 
 SETTINGS = with_overrides(ARCADE, TINY)
 CATCH, DODGE = find_task("catch"), find_task("dodge")
+DIGEST = "0" * 20  # of no stage
 
 
 def context(beside=True, **parts):
@@ -343,7 +344,7 @@ def test_weights_are_those_of_the_seam(slow):
 
 
 def test_a_stop_saves_what_is_outstanding_and_waits_for_nothing(tmp_path, teacher, monkeypatch):
-    shelf, asked = CheckpointDir(tmp_path / "d", "d"), []
+    shelf, asked = CheckpointDir(tmp_path / "d", DIGEST), []
     with monkeypatch.context() as patch:
         patch.setattr(examining, "EvalProcess", Slow)
         patch.setattr(Slow, "answered", lambda self, seconds=0.0: bool(seconds and asked.append(seconds)))
@@ -363,7 +364,7 @@ def test_a_stop_saves_what_is_outstanding_and_waits_for_nothing(tmp_path, teache
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from test_evaluator import CATCH, CheckpointDir, Checkpointer, Interval, ShortTerm, context
+from test_evaluator import CATCH, DIGEST, CheckpointDir, Checkpointer, Interval, ShortTerm, context
 written = CheckpointDir.write
 def write(self, tensors, others):
     written(self, tensors, others)
@@ -371,7 +372,7 @@ def write(self, tensors, others):
         print(learner.trainer.evaluator.process.process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 CheckpointDir.write = write
-checkpointer = Checkpointer(CheckpointDir(Path(sys.argv[1]), "d"), Interval(None, 24))
+checkpointer = Checkpointer(CheckpointDir(Path(sys.argv[1]), DIGEST), Interval(None, 24))
 learner = ShortTerm(context(checkpointer=checkpointer), CATCH)
 learner.learn()
 """
@@ -387,11 +388,11 @@ def test_after_a_kill_the_process_is_gone_and_the_tests_are_played_again(tmp_pat
         time.sleep(0.02)
     assert not alive(killed.stdout.strip())
     saved = json.loads(
-        (tmp_path / "d" / str(max(CheckpointDir(tmp_path / "d", "d").numbers())) / "others.json").read_text()
+        (tmp_path / "d" / str(max(CheckpointDir(tmp_path / "d", DIGEST).numbers())) / "others.json").read_text()
     )
     assert saved["trainer/pending/0/tasks"] == ["catch"]
     assert saved["trainer/rows/rows"] == []
-    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"))
+    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", DIGEST))
     assert ShortTerm(context(checkpointer=checkpointer), CATCH).learn().rows == teacher.rows
 
 
