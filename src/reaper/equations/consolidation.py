@@ -1,4 +1,4 @@
-"""Elastic weight consolidation (EWC): weights that matter to earlier tasks are kept near their values then."""
+"""Elastic weight consolidation (EWC): weights that matter to earlier tasks are pulled towards their earlier values."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def remember_three_tasks(method, settings, make):
     for number in range(3):
         context = Context(settings, 6, 0, ("test", str(number)))
         new = Items(make(500, 10 * (number + 1)))
-        kept = method.remember(context, memory, None, new).retained
-        memory = LongTermMemory({}, tuple("abc"[: number + 1]), kept)
+        retained = method.remember(context, memory, None, new).retained
+        memory = LongTermMemory({}, tuple("abc"[: number + 1]), retained)
     return memory
 
 
