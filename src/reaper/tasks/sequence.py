@@ -88,7 +88,10 @@ class Sequence:
         state = state_spec(settings)
         for task in self.tasks:
             if task.observation not in (None, state.frame):
-                raise UserError(f"{task.name} emits {task.observation}, and these settings ask for {state.frame}")
+                raise UserError(
+                    f"{task.name} emits {task.observation}, and these settings ask for {state.frame}; choose another "
+                    "--preset or --observation.frame-size"
+                )
         return state
 
     @property
