@@ -1,4 +1,4 @@
-"""`reaper export`, `reaper import` and `reaper verify`: the files of a run."""
+"""`reaper export`, `import`, `verify` and `convert`: the files of a run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import Console
 
 from reaper.errors import UserError
 from reaper.learning.found_memory import check_memory
+from reaper.storage.convert import convert as convert_folder
 from reaper.storage.find import RunChoice
 from reaper.storage.pack import export_run, export_weights, import_pack
 from reaper.storage.verify import set_aside
@@ -39,6 +40,11 @@ def export(arguments: argparse.Namespace, console: Console) -> None:
 def import_(arguments: argparse.Namespace, console: Console) -> None:
     """Unpacks what `export` packed."""
     print(f"{arguments.out}: {import_pack(arguments.file, arguments.out, check_memory)}")
+
+
+def convert(arguments: argparse.Namespace, console: Console) -> None:
+    """Converts a folder that an earlier version wrote."""
+    print(f"{arguments.new}: {convert_folder(arguments.old, arguments.new)}")
 
 
 def verify(arguments: argparse.Namespace, console: Console) -> int:

@@ -30,6 +30,7 @@ COMMANDS = {
     "export": "files",
     "import": "files",
     "verify": "files",
+    "convert": "files",
     "bench": "bench",
     "conditions": "listings",
     "tasks": "listings",

@@ -108,6 +108,10 @@ def _add_files(commands: Any) -> None:
     importing.add_argument("file", type=Path, metavar="FILE", help="a pack")
     importing.add_argument("out", type=Path, metavar="OUT", help="a new folder, or a run to add the pack's stages to")
 
+    convert = commands.add_parser("convert", help="convert a folder that an earlier version wrote; it is only read")
+    convert.add_argument("old", type=Path, metavar="OLD", help="output folder, or folder of a long-term memory")
+    convert.add_argument("new", type=Path, metavar="NEW", help="a new folder")
+
     verify = commands.add_parser("verify", help="check every file of a run, and tell how to repair damage")
     _add_out(verify)
     _add_json(verify)

@@ -1,7 +1,8 @@
-"""Trained long-term memories that come with the package: `pretrained:NAME` wherever a path to an agent may stand.
+"""Trained long-term memories that come with the package: `pretrained:NAME` wherever a path to an agent is expected.
 
-Each entry is three files in this folder: NAME.reaper, a pack in half precision; NAME.json, sealed, with the pack's
-checksum and measured scores; and NAME.md, its card. `benchmarks/make_zoo.py` writes all three from a finished run.
+Each entry is three files in this folder: NAME.reaper, a pack in half precision; NAME.json, checksummed, with the pack's
+own checksum and its measured scores; and NAME.md, its model card. `benchmarks/make_zoo.py` writes all three from a
+finished run.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 from reaper.errors import DamagedArtefact, UserError, unknown
 from reaper.storage.files import read_checksummed, sha256
 
-SHELF = Path(__file__).parent
+FOLDER = Path(__file__).parent
 PREFIX = "pretrained:"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One trained long-term memory, and what is known of it."""
+    """One trained long-term memory with its measured scores."""
 
     name: str
     folder: Path
@@ -38,15 +39,15 @@ class Entry:
             raise UserError(f"{path} cannot be read: {error.strerror}; install the package again") from None
 
     def check(self) -> None:
-        """Whether the pack is the one whose scores were measured."""
+        """Raises UserError unless the pack is the one whose scores were measured."""
         found = sha256(self.pack) if self.pack.is_file() else None
         if found != self.facts["sha256"]:
-            what = "is missing" if found is None else "is not the pack that its scores were measured with"
+            what = "is missing" if found is None else "is not the pack whose scores were measured"
             raise UserError(f"{self.pack} {what}; install the package again")
 
 
-def entries(folder: Path = SHELF) -> dict[str, Entry]:
-    """All that comes with the package, by name."""
+def entries(folder: Path = FOLDER) -> dict[str, Entry]:
+    """All entries by name."""
     found = {path.stem: Entry(path.stem, path.parent, read_checksummed(path)) for path in sorted(folder.glob("*.json"))}
     for entry in found.values():
         if not {"sha256", "bytes", "tasks", "titles", "scores", "condition"} <= entry.facts.keys():
@@ -62,7 +63,7 @@ def pretrained(name: str) -> Entry:
 
 
 def locate(text: str | Path) -> Path:
-    """Where an agent lies: a path as it stands, or the pack behind `pretrained:NAME`."""
+    """The path of an agent: the given one, or that of the pack behind `pretrained:NAME`."""
     if not str(text).startswith(PREFIX):
         return Path(text)
     entry = pretrained(str(text)[len(PREFIX) :])

@@ -42,7 +42,7 @@ def further(pack, tmp_path_factory):
 
 def test_the_memory_is_the_start_and_its_tasks_come_first(tiny_run, further):
     run = next(run for run in Store.open(further).runs() if run.condition_name == "RePR")
-    assert run.tasks == ["catch", "dodge", "frog", "shooter"]
+    assert run.tasks == ("catch", "dodge", "frog", "shooter")
     store = Store.open(further)
     assert [store.has(digest) for digest in run.memories] == [False, False, True, True]
     before, after = reaper.load(tiny_run, condition="RePR"), reaper.load(further, condition="RePR", after_task=3)
@@ -153,7 +153,7 @@ def test_sources_that_are_none_are_one_line(tiny_run, tmp_path, capsys):
     for source, said in (
         ("pretrained:arcade-4", "did you mean 'arcade-3'?"),
         (whole, "holds a whole run"),
-        (broken, "not a pack of reaper that can be trusted"),
+        (broken, "is not a valid pack of reaper"),
         (tmp_path / "nothing", "is not a run of reaper"),
         (tiny_run, "holds several runs"),
     ):

@@ -78,8 +78,8 @@ def test_the_list_and_the_cards(capsys):
     [
         (["play", "--pretrained", "arcade3", "--task", "catch"], "did you mean 'arcade-3'?"),
         (["play", "pretrained:atari", "--task", "catch"], "unknown pretrained agent 'atari'"),
-        (["play", "--task", "catch"], "say what is to play"),
-        (["play", "somewhere", "--pretrained", "arcade-3", "--task", "catch"], "say what is to play"),
+        (["play", "--task", "catch"], "name the agent"),
+        (["play", "somewhere", "--pretrained", "arcade-3", "--task", "catch"], "name the agent"),
         (["zoo", "nothing"], "unknown pretrained agent 'nothing'"),
     ],
 )
@@ -96,7 +96,7 @@ def test_another_pack_under_the_same_name_is_refused(tmp_path):
     shutil.copy(pretrained("arcade-3").pack, pack)
     Entry("arcade-3", tmp_path, facts).check()
     pack.write_bytes(pack.read_bytes()[:-1] + b"?")
-    with pytest.raises(UserError, match="not the pack that its scores were measured with"):
+    with pytest.raises(UserError, match="not the pack whose scores were measured"):
         Entry("arcade-3", tmp_path, facts).check()
     pack.unlink()
     with pytest.raises(UserError, match="is missing"):

@@ -55,7 +55,7 @@ class ChainBuilder:
 
     def _owner(self, place: int) -> str:
         """The points of a sweep share their first stages."""
-        return (not place and self.condition["base"]) or self.condition["name"]
+        return (not place and self.condition.get("base")) or self.condition["name"]
 
     def _memory(self, i: int) -> OldStage:
         record, teaching = self.record, self.condition["teaching"]

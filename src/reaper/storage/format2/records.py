@@ -34,7 +34,8 @@ def convert_condition(condition: Mapping[str, Any]) -> Json:
         "variant": condition["scale"],
         "overrides": convert_overrides(condition["overrides"]),
     }
-    return {**{name: condition[name] for name in ("name", "knowledge", "reverse", "about", "base")}, **changed}
+    unchanged = {name: condition[name] for name in ("name", "knowledge", "reverse", "about")}
+    return {**unchanged, "base": condition.get("base", ""), **changed}  # the first versions had no sweeps
 
 
 def convert_overrides(overrides: Mapping[str, Any]) -> Json:
