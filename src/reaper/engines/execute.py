@@ -54,7 +54,7 @@ def _write_records(plan: Plan, store: Store) -> None:
     store.check_records()  # a damaged record is reported, not overwritten
     for chain in plan.chains:
         store.write_run(chain.record())
-        if chain.inherited:
-            chain.inherited.write(store)
+        if chain.initial_memory:
+            chain.initial_memory.write(store)
     for record in plan.experiments:
         store.write_experiment(record)

@@ -36,13 +36,15 @@ class Chain:
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
     command: str = ""  # the command line that reproduces this run
-    inherited: InitialMemory | None = None  # what the chain continues from; the lists begin with the tasks it knows
+    initial_memory: InitialMemory | None = (
+        None  # what the chain continues from; the lists begin with the tasks it knows
+    )
 
     @property
     def stages(self) -> list[Stage]:
-        """All stages, parents first; those that made an inherited memory are not among them."""
-        known = len(self.inherited.tasks) if self.inherited else 0
-        last = max(0, known - 1)  # the inherited memory itself
+        """All stages, parents first; the stages that made an initial memory are not among them."""
+        known = len(self.initial_memory.tasks) if self.initial_memory else 0
+        last = max(0, known - 1)  # the initial memory itself
         found = [*self.teachers[known:], *self.generators[known:], *self.memories[last:], *self.evaluations[last:]]
         found += self.singles[known:]
         return [*found, self.random] if self.random else found
@@ -80,29 +82,29 @@ class Chain:
             singles=digests(self.singles),
             random=self.random.digest if self.random else None,
             stages={stage.digest: StageEntry(stage.title, tuple(stage.parents.values())) for stage in self.stages},
-            continued=self.inherited.record() if self.inherited else None,
+            continued=self.initial_memory.record() if self.initial_memory else None,
         )
 
 
 def build_chain(
-    condition: Condition, sequence: Sequence, seed: int, base: Settings, inherited: InitialMemory | None = None
+    condition: Condition, sequence: Sequence, seed: int, base: Settings, initial_memory: InitialMemory | None = None
 ) -> Chain:
     """The stages of a condition, from its axes alone, and from the memory it continues from, if any."""
     settings = with_overrides(VARIANTS[condition.variant](base), condition.own_settings)
     check(settings)
     generator_for(settings)  # raises an error if there is no such generator
     sequence = sequence.reversed() if condition.reverse else sequence
-    if inherited:
-        inherited.check(condition, settings, sequence)
-        sequence = inherited.before(sequence)
-    chain = Chain(condition, sequence, seed, settings, inherited=inherited)
+    if initial_memory:
+        initial_memory.check(condition, settings, sequence)
+        sequence = initial_memory.extend(sequence)
+    chain = Chain(condition, sequence, seed, settings, initial_memory=initial_memory)
     objective, inputs, names = condition.teaches, chain.inputs, sequence.names
     chain.teachers = [SHORT_TERM.stage(inputs, name) for name in names]
     if objective.needs_generator:
         chain.generators = [
             GENERATOR.stage(inputs, name, teacher) for name, teacher in zip(names, chain.teachers, strict=True)
         ]
-    chain.memories = inherited.memories() if inherited else []
+    chain.memories = initial_memory.memories() if initial_memory else []
     for i in range(len(chain.memories), len(names) if objective.consolidates else 0):
         parents = {
             "memory": chain.memories[-1] if i else None,

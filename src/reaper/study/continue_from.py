@@ -1,19 +1,19 @@
-"""Going on from a long-term memory that was made elsewhere: a pack, a pretrained agent or another output folder.
+"""Continuing from a long-term memory made elsewhere: a pack, a pretrained agent or another output folder.
 
-In the store that teaches it further tasks, such a memory is a stage without parents, named by what is in it and not by
-where it came from. The tasks it knows stand before the new ones in the sequence, and every agent is tested on all of
-them; how they were learnt is not known here, so nothing is said about it.
+In the store where it learns further tasks, such a memory is a stage without parents, named by its contents and not by
+where it came from. The tasks it knows come before the new ones in the sequence, and every agent is evaluated on all of
+them. How the known tasks were learnt is not recorded here, so reports leave it out.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from reaper.config.settings import Settings
-from reaper.config.sparse_json import from_json, to_json
+from reaper.config.sparse_json import to_json
 from reaper.context import Context
 from reaper.errors import UserError
 from reaper.learning.found_memory import check_memory
@@ -43,11 +43,13 @@ def contents_of(memory: LongTermMemory) -> str:
 
 @dataclass(frozen=True)
 class InitialMemory:
-    """A memory from elsewhere, checked and ready to learn on from."""
+    """A memory from elsewhere, checked and ready to learn further tasks."""
 
-    source: str  # as it was given
+    source: str  # as the user named it
     found: FoundMemory
-    contents: str
+    settings: Settings  # that it was made with
+    num_actions: int
+    contents: str  # a digest of its weights and tasks
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -55,55 +57,63 @@ class InitialMemory:
 
     @property
     def stage(self) -> Stage:
-        spec = {key: self.found.spec.get(key) for key in ("settings", "num_actions", "axes")}
-        spec |= {"format": SPEC_FORMAT, "kind": INITIAL_MEMORY, "parents": {}, "tasks": list(self.tasks)}
+        spec = {"format": SPEC_FORMAT, "kind": INITIAL_MEMORY, "parents": {}, "tasks": list(self.tasks)}
+        spec |= {
+            "settings": to_json(self.settings),
+            "num_actions": self.num_actions,
+            "axes": self.found.spec.get("axes"),
+        }
         return Stage({**spec, "contents": self.contents}, f"long-term memory from {self.source}")
 
     def memories(self) -> list[Stage]:
-        """One a task: this memory for the last, and for those before it stages that are in no store."""
+        """One stage per task: this memory for the last task, and for the others stages that are in no store."""
         before = [
             Stage({"kind": "unknown", "parents": {}, "contents": self.contents, "task": task}, f"before {self.source}")
             for task in self.tasks[:-1]
         ]
         return [*before, self.stage]
 
-    def before(self, sequence: Sequence) -> Sequence:
-        """The known tasks and then the new ones."""
+    def extend(self, sequence: Sequence) -> Sequence:
+        """The known tasks, followed by the new ones."""
         known = tuple(find_task(name) for name in self.tasks)
         name = f"{sequence.name} after {self.found.sequence} ({self.contents[:6]})"
-        return Sequence(name, (*known, *sequence.tasks), self.found.spec["num_actions"])
+        return Sequence(name, (*known, *sequence.tasks), self.num_actions)
 
     def check(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
-        """Refuses what cannot be gone on with."""
-        source, axes = self.source, self.found.spec.get("axes")
-        if not condition.teaches.consolidates or condition.reverse:
-            why = "learns its tasks in reverse" if condition.reverse else "has no long-term memory"
-            raise UserError(f"{condition.name} {why}, so it cannot go on from {source}")
-        theirs = from_json(self.found.spec["settings"])
-        if theirs.observation != settings.observation:
-            seen = [
-                f"{frames.frame_stack} frames of {frames.frame_size} pixels"
-                for frames in (theirs.observation, settings.observation)
-            ]
-            raise UserError(f"{source} sees {seen[0]} a side, and these tasks and settings have {seen[1]}")
-        if theirs.network.width != settings.network.width:
-            widths = f"{theirs.network.width}, and {condition.name} one of {settings.network.width}"
-            raise UserError(f"{source} has a network of width {widths}")
-        knowledge = axes.get("knowledge") if isinstance(axes, dict) else None
-        if knowledge != condition.knowledge:
-            raise UserError(f"{source} keeps {str(knowledge)[:40]}, and {condition.name} {condition.knowledge}")
-        actions = self.found.spec["num_actions"]
+        """Refuses a condition, settings or tasks that the memory cannot continue with."""
+        self._check_condition(condition)
+        self._check_agent(condition, settings)
         for task in sequence.tasks:
             if task.name in self.tasks:
-                raise UserError(f"{task.name} is a task that {source} knows already; leave it out of --tasks")
-            if task.num_actions > actions:
-                raise UserError(f"{task.name} has {task.num_actions} actions, and {source} was made for {actions}")
-        context = Context(settings, actions, 0, (INITIAL_MEMORY,))
-        if lacking := condition.configured_retention(settings).missing_from(context, self.found.memory):
-            raise UserError(f"{condition.name} cannot go on from {source}: that holds no {lacking.removeprefix('a ')}")
+                raise UserError(f"{self.source} already knows the task {task.name}; leave it out of --tasks")
+            if task.num_actions > self.num_actions:
+                raise UserError(f"{task.name} has {task.num_actions} actions, and {self.source} {self.num_actions}")
+        context = Context(settings, self.num_actions, seed=0, names=(INITIAL_MEMORY,))
+        if missing := condition.configured_retention(settings).missing_from(context, self.found.memory):
+            what = missing.removeprefix("a ")
+            raise UserError(f"{condition.name} cannot continue from {self.source}: that holds no {what}")
+
+    def _check_condition(self, condition: Condition) -> None:
+        if condition.reverse:
+            raise UserError(f"{condition.name} learns its tasks in reverse, so it cannot continue from {self.source}")
+        if not condition.teaches.consolidates:
+            raise UserError(f"{condition.name} has no long-term memory, so it cannot continue from {self.source}")
+
+    def _check_agent(self, condition: Condition, settings: Settings) -> None:
+        ours, theirs = settings.observation, self.settings.observation
+        if theirs != ours:
+            seen = [f"{frames.frame_stack} frames of {frames.frame_size} pixels" for frames in (theirs, ours)]
+            raise UserError(f"{self.source} observes {seen[0]}, and these tasks and settings have {seen[1]}")
+        if self.settings.network.width != settings.network.width:
+            widths = f"{self.settings.network.width}, and {condition.name} one of {settings.network.width}"
+            raise UserError(f"{self.source} has a network of width {widths}")
+        axes = self.found.spec.get("axes")
+        knowledge = axes.get("knowledge") if isinstance(axes, dict) else None
+        if knowledge != condition.knowledge:
+            raise UserError(f"{self.source} keeps {str(knowledge)[:40]}, and {condition.name} {condition.knowledge}")
 
     def write(self, store: Store) -> None:
-        """Puts the memory into the store, where it is not there yet."""
+        """Writes the memory to the store if it is not there yet."""
         if store.has(self.stage.digest):
             return
         memory = self.found.memory
@@ -113,19 +123,20 @@ class InitialMemory:
         store.write_stage(self.stage.manifest, tensors, documents, Provenance(finished=finished, version=VERSION))
 
     def record(self) -> ContinuedFrom:
-        """As it stands in the record of a run."""
+        """Its entry in the record of a run."""
         return ContinuedFrom(self.source, self.contents, len(self.tasks))
 
 
 def open_initial_memory(source: str | Path, condition: str | None = None, seed: int | None = None) -> InitialMemory:
-    """Opens a memory to go on from; where it is an output folder with several runs, `condition` and `seed` choose."""
+    """Opens a memory to continue from; `condition` and `seed` choose one of the runs in an output folder."""
     found = find_memory(locate(source), RunChoice(condition, seed))
-    memory = found.memory
-    check_memory(found)  # refuses weights that do not fit their settings
-    for name in memory.tasks:
-        if ":" in name:  # Gymnasium would import the module before it
-            raise UserError(f"{source} names a task {name[:60]!r} that would run code of its own; it is not opened")
-    if len(set(memory.tasks)) < len(memory.tasks):
+    made_for = check_memory(found)
+    tasks = found.memory.tasks
+    for name in tasks:
+        if ":" in name:  # Gymnasium would import the module before the colon
+            raise UserError(f"{source} names a task {name[:60]!r} that would import a module; it is not opened")
+    if len(set(tasks)) < len(tasks):
         raise UserError(f"{source} names a task twice")
-    found = replace(found, spec={**found.spec, "settings": to_json(from_json(found.spec["settings"]))})
-    return InitialMemory(str(source), found, contents_of(memory))
+    return InitialMemory(
+        str(source), found, made_for.settings, made_for.num_actions, contents=contents_of(found.memory)
+    )

@@ -50,7 +50,8 @@ class StudyConfig:
         """One chain per seed, on the whole sequence or on another one."""
         tasks = sequence or self.sequence
         return [
-            build_chain(condition, tasks, seed, self.settings, inherited=self.initial_memory) for seed in self.seeds
+            build_chain(condition, tasks, seed, self.settings, initial_memory=self.initial_memory)
+            for seed in self.seeds
         ]
 
 

@@ -1,6 +1,7 @@
-"""A long-term memory from elsewhere learns further tasks."""
+"""Continuing from a long-term memory made elsewhere."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study.continue_from import contents_of, open_initial_memory
 
-SELDOM_TESTED = {"evaluation.interval": 10_000, "evaluation.episodes": 1}  # whole games take most of a small run's time
+FEW_EVALUATIONS = {"evaluation.interval": 10_000, "evaluation.episodes": 1}  # they take most of a small run's time
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +35,13 @@ def pack(tiny_run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def further(pack, tmp_path_factory):
-    """RePR's memory of three tasks, taught a fourth, with and without retention."""
+    """RePR's memory of three tasks learns a fourth, with and without retention."""
     folder = tmp_path_factory.mktemp("further") / "run"
-    run_tiny(folder, ["RePR", "no-reh"], "shooter", overrides=SELDOM_TESTED, continue_from=str(pack))
+    run_tiny(folder, ["RePR", "no-reh"], "shooter", overrides=FEW_EVALUATIONS, continue_from=str(pack))
     return folder
 
 
-def test_the_memory_is_the_start_and_its_tasks_come_first(tiny_run, further):
+def test_the_chain_starts_from_the_memory_and_its_tasks_come_first(tiny_run, further):
     run = next(run for run in Store.open(further).runs() if run.condition_name == "RePR")
     assert run.tasks == ("catch", "dodge", "frog", "shooter")
     store = Store.open(further)
@@ -54,24 +55,26 @@ def test_the_memory_is_the_start_and_its_tasks_come_first(tiny_run, further):
     assert last.memory.bytes == before.memory.bytes
 
 
-def test_only_what_is_new_is_learnt(further):
+def test_only_the_new_task_is_learnt(further):
     kinds = [Store.open(further).stage(digest).manifest.kind for digest in Store.open(further).stages()]
     assert kinds.count("short-term") == 1
     assert kinds.count("inherited memory") == 1  # one for both conditions
     assert kinds.count("consolidate") == 2
 
 
-def test_the_name_is_that_of_the_contents(tiny_run, pack, tmp_path):
+def test_the_memory_is_named_by_its_contents(tiny_run, pack, tmp_path):
     moved = tmp_path / "elsewhere.reaper"
     moved.write_bytes(pack.read_bytes())
     halved = tmp_path / "half.reaper"
     export_weights(tiny_run, halved, RunChoice("RePR"), half=True)
     sources = (pack, moved, halved)
     digests = [
-        plan_tiny(["RePR"], "shooter", continue_from=source).chains[0].inherited.stage.digest for source in sources
+        plan_tiny(["RePR"], "shooter", continue_from=source).chains[0].initial_memory.stage.digest for source in sources
     ]
     folder = (
-        plan_tiny(["RePR"], "shooter", continue_from=tiny_run, from_condition="RePR").chains[0].inherited.stage.digest
+        plan_tiny(["RePR"], "shooter", continue_from=tiny_run, from_condition="RePR")
+        .chains[0]
+        .initial_memory.stage.digest
     )
     assert digests[0] == digests[1] == folder
     assert digests[2] != folder
@@ -80,7 +83,7 @@ def test_the_name_is_that_of_the_contents(tiny_run, pack, tmp_path):
     assert contents_of(memory) != contents_of(LongTermMemory({"w": torch.zeros(1, 2)}, ("catch",)))
 
 
-def test_the_report_says_what_is_not_known(further):
+def test_the_report_leaves_out_what_is_not_known(further):
     store = Store.open(further)
     results = read_results(store)
     result = next(result for result in results if result.name == "RePR")
@@ -94,20 +97,20 @@ def test_the_report_says_what_is_not_known(further):
     assert scores.without_reference == ("catch", "dodge", "frog")
     assert any("reaper run single --tasks catch,dodge,frog" in text for text in caveats(scores, []))
     page = write_report(store).read_text()
-    assert "Learnt on from" in page
+    assert "Continued from" in page
     assert "all 9 finished" in page
     assert verify(further) == []
 
 
-def test_singles_that_are_added_later_are_used(further, tmp_path):
+def test_single_task_scores_that_are_added_later_are_used(further, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(further, copy)
-    run_tiny(copy, ["single"], "catch,dodge,frog", overrides=SELDOM_TESTED)
+    run_tiny(copy, ["single"], "catch,dodge,frog", overrides=FEW_EVALUATIONS)
     result = next(result for result in read_results(Store.open(copy)) if result.name == "RePR")
     assert not np.isnan(result.single).any()
 
 
-def test_metrics_begin_where_the_scores_do():
+def test_metrics_begin_with_the_first_known_scores():
     unknown = [np.nan] * 3
     matrix = np.array([unknown, [1.0, 0.8, 0.1], [0.5, 0.6, 0.9]])
     assert metrics.forgetting(matrix, 1) == pytest.approx((0.5 + 0.2) / 2)
@@ -117,7 +120,7 @@ def test_metrics_begin_where_the_scores_do():
 
 
 @pytest.mark.parametrize(
-    ("condition", "tasks", "options", "said"),
+    ("condition", "tasks", "overrides", "message"),
     [
         ("reh", "shooter", {}, "no stored items"),
         ("reh-limit-comp", "shooter", {}, "no compressed items"),
@@ -127,30 +130,30 @@ def test_metrics_begin_where_the_scores_do():
         ("RePR-rev", "shooter", {}, "in reverse"),
         ("RePR-policy-short", "shooter", {}, "keeps Q-values"),
         ("RePR-extend", "shooter", {}, "network of width 1"),
-        ("RePR", "catch,shooter", {}, "catch is a task that .* knows already"),
-        ("RePR", "ALE/Pong-v5", {}, "sees 2 frames of 16 pixels"),
+        ("RePR", "catch,shooter", {}, "already knows the task catch"),
+        ("RePR", "ALE/Pong-v5", {}, "observes 2 frames of 16 pixels"),
         ("RePR", "shooter", {"gan.latent_size": 32}, "of another network"),
     ],
 )
-def test_what_cannot_be_gone_on_with_is_refused(pack, condition, tasks, options, said):
-    with pytest.raises(UserError, match=said):
-        plan_tiny([condition], tasks, overrides=options, continue_from=pack)
+def test_what_cannot_be_continued_is_refused(pack, condition, tasks, overrides, message):
+    with pytest.raises(UserError, match=message):
+        plan_tiny([condition], tasks, overrides=overrides, continue_from=pack)
 
 
-def test_every_condition_goes_on_from_its_own_memory(tmp_path):
+def test_every_condition_continues_from_its_own_memory(tmp_path):
     conditions = ["reh", "reh-limit-comp", "ewc", "online-ewc", "PR", "DGDMN"]
-    run_tiny(tmp_path / "first", conditions, "catch", overrides=SELDOM_TESTED)
+    run_tiny(tmp_path / "first", conditions, "catch", overrides=FEW_EVALUATIONS)
     for condition in conditions:
         origin = {"continue_from": tmp_path / "first", "from_condition": condition}
-        run_tiny(tmp_path / "then", [condition], "dodge", overrides=SELDOM_TESTED, **origin)
+        run_tiny(tmp_path / "then", [condition], "dodge", overrides=FEW_EVALUATIONS, **origin)
         assert reaper.load(tmp_path / "then", condition=condition).tasks == ("catch", "dodge")
 
 
-def test_sources_that_are_none_are_one_line(tiny_run, tmp_path, capsys):
+def test_a_source_without_a_memory_is_a_one_line_error(tiny_run, tmp_path, capsys):
     whole, broken, out = tmp_path / "run.reaper", tmp_path / "broken.reaper", tmp_path / "out"
     export_run(tiny_run, whole)
     broken.write_bytes(whole.read_bytes()[:1000])
-    for source, said in (
+    for source, message in (
         ("pretrained:arcade-4", "did you mean 'arcade-3'?"),
         (whole, "holds a whole run"),
         (broken, "is not a valid pack of reaper"),
@@ -159,17 +162,17 @@ def test_sources_that_are_none_are_one_line(tiny_run, tmp_path, capsys):
     ):
         assert main([*run_words(out, "RePR", tasks="shooter"), "--continue-from", str(source)]) == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert message in error
         assert error.count("\n") == 1
     assert main([*run_words(out, "RePR", tasks="shooter"), "--from-seed", "0"]) == 2
     assert not out.exists()
 
 
 def test_a_task_that_would_import_a_module_is_not_opened(monkeypatch, pack):
-    from reaper.study import continue_from as inheriting
+    from reaper.study import continue_from
 
-    found = inheriting.find_memory(pack)
+    found = continue_from.find_memory(pack)
     forged = LongTermMemory(found.memory.agent, ("os:Anything-v0",), found.memory.retained)
-    monkeypatch.setattr(inheriting, "find_memory", lambda *_: inheriting.replace(found, memory=forged))
-    with pytest.raises(UserError, match="would run code of its own"):
+    monkeypatch.setattr(continue_from, "find_memory", lambda *_: replace(found, memory=forged))
+    with pytest.raises(UserError, match="would import a module"):
         open_initial_memory(pack)

@@ -32,7 +32,7 @@ def planned(name, tasks="catch,dodge", **options):
     return plan_experiment(name, tiny_options(tasks=tasks, overrides=SHRUNK, **options))
 
 
-def carried_out(study, out):
+def executed(study, out):
     """The store, and the kinds of the stages that were run and not found there."""
     ran = []
     store = run_plan(study, out, lambda stage, event: ran.append(stage.kind) if event.name == "started" else 0)
@@ -52,7 +52,7 @@ def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiments, "EXPERIMENTS", {**EXPERIMENTS, "ewc-search": few})
         for name in ("overlap", "item-quality", "ewc-search"):
-            store, ran[name] = carried_out(planned(name), out)
+            store, ran[name] = executed(planned(name), out)
     return store, ran
 
 
@@ -67,7 +67,7 @@ def test_experiments_share_what_they_have_in_common():
     main_, importance, overlap, quality = map(digests, ("main", "importance", "overlap", "item-quality"))
     search, short = digests("ewc-search"), digests("policy-short")
     references = 3 + 3 + 1  # teachers, their evaluations, random play
-    # alpha 0.35 is the arcade default: three memories and evaluations, beside PR's first memory
+    # alpha 0.35 is the arcade default: three memories and evaluations, and PR's first memory
     assert len(main_ & importance) == references + 6 + 1
     # RePR's three memories and evaluations
     assert len(main_ & overlap) == references + 6
@@ -94,7 +94,7 @@ def test_a_sweep_leaves_the_digests_of_plain_conditions_alone():
     assert [s.digest for s in swept["RePR alpha=0.35"].memories] == [s.digest for s in plain.memories]
 
 
-def test_run_names_are_unique_and_whole_sequences_are_told_from_two_tasks():
+def test_run_names_are_unique_also_on_the_first_two_tasks():
     for name in EXPERIMENTS:
         chains = plan_experiment(name, replace(CPU, seeds=(0, 1))).chains
         names = [chain.name for chain in chains]
@@ -164,7 +164,7 @@ def test_the_grid_search_can_be_recomputed_by_hand(finished):
     assert chosen == [int(np.argmax(averages))]
 
 
-def test_every_section_is_drawn_from_the_store_alone(finished):
+def test_every_section_needs_nothing_but_the_store(finished):
     store, _ = finished
     html = sections_html(Store.open(store.folder))
     for name in ("overlap", "item-quality", "ewc-search"):
@@ -187,16 +187,16 @@ def test_unstarted_experiments_are_reported_with_their_fraction(tmp_path):
     sections = experiment_sections.read_experiment_sections(store)
     assert [section.experiment.name for section in sections] == list(EXPERIMENTS)
     for section in sections:
-        said = " ".join(section.caveats)
-        assert "Run at a fraction (0.5)" in said
-        assert "Not finished" in said
+        caveats = " ".join(section.caveats)
+        assert "Run at a fraction (0.5)" in caveats
+        assert "Not finished" in caveats
         assert section.summary == ""
         assert section.html
     assert len(list(terminal_report(store))) > 2 * len(sections)
     assert markdown_report(store).count("## Experiment") == len(EXPERIMENTS)
 
 
-def test_points_of_a_sweep_stay_out_of_the_tables_of_conditions(finished):
+def test_points_of_a_sweep_are_not_in_the_tables_of_conditions(finished):
     from reaper.report.scores import gather_scores
 
     store, _ = finished
@@ -250,7 +250,7 @@ def test_verify_knows_the_stages_of_an_analysis(finished, tmp_path):
         copy.experiments()
 
 
-def test_a_forged_record_is_refused_in_one_line(finished, tmp_path):
+def test_a_forged_record_is_a_one_line_error(finished, tmp_path):
     import shutil
 
     shutil.copytree(finished[0].folder, tmp_path / "copy")
@@ -284,7 +284,7 @@ def listed(capfd, *words):
     return {row["name"]: row for row in json.loads(capfd.readouterr().out)}
 
 
-def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
+def test_the_list_counts_finished_and_remaining_work(finished, capfd, monkeypatch):
     monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     settings = [word for name, value in SHRUNK.items() for word in (f"--{name}", str(value))]
     out = ["--out", str(finished[0].folder), "--tasks", "catch,dodge", *settings]
@@ -301,7 +301,7 @@ def test_the_list_counts_work_and_what_is_done(finished, capfd, monkeypatch):
     assert bare["overlap"]["generator_steps"] == 2 * 2 * 8
 
 
-def test_work_of_a_stage_is_read_from_its_spec():
+def test_the_work_of_a_stage_follows_from_its_spec():
     study = planned("item-quality")
     loads = {stage.title: load_of(stage) for stage in study.stages}
     episodes = SHRUNK["evaluation.episodes"]
@@ -311,7 +311,7 @@ def test_work_of_a_stage_is_read_from_its_spec():
     assert loads["student of catch from generated items (seed 0)"] == Load(160, episodes=episodes)
 
 
-def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
+def test_hours_are_the_longest_chain_or_the_work_divided_by_the_workers(monkeypatch):
     study = planned("item-quality")
     estimator, (_, resources) = CostEstimator(None), resolve_engine(study, study.config.options)
     monkeypatch.setattr(estimator, "_calibrated", lambda stage, load, resources: 3600.0 if load.training_steps else 0.0)
@@ -322,7 +322,7 @@ def test_hours_are_the_longest_chain_or_the_work_shared_by_workers(monkeypatch):
     assert estimator.cost(study.stages, replace(resources, workers=50)).hours == pytest.approx(3)  # one after another
 
 
-def test_a_dry_run_prints_the_graph_and_writes_nothing(tmp_path, capfd, monkeypatch):
+def test_a_dry_run_prints_the_stages_and_writes_nothing(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     words = [
         "experiment",
@@ -363,23 +363,23 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "complaint"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
-def test_bad_input_is_one_line(words, complaint, tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize(("words", "message"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_bad_input_is_a_one_line_error(words, message, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     error = capfd.readouterr().err.strip()
-    assert complaint in error
+    assert message in error
     assert len(error.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_store_is_said_to_be_so_by_the_list(tmp_path, capfd):
+def test_the_list_reports_a_damaged_store(tmp_path, capfd):
     (tmp_path / "reaper.json").write_text("{")
     assert main(["experiment", "--list", "--device", "cpu", "--out", str(tmp_path)]) == 2
     assert len(capfd.readouterr().err.strip().splitlines()) == 1
 
 
-def test_a_store_with_other_settings_counts_for_nothing(finished, capfd, monkeypatch):
+def test_a_store_with_other_settings_has_nothing_finished(finished, capfd, monkeypatch):
     monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     words = ["experiment", "overlap", "--dry-run", "--device", "cpu", "--out", str(finished[0].folder)]
     assert main([*words, "--tasks", "catch,dodge"]) == 0
@@ -388,13 +388,13 @@ def test_a_store_with_other_settings_counts_for_nothing(finished, capfd, monkeyp
     assert ", 0 done" in printed
 
 
-def test_too_few_tasks_for_one_experiment_do_not_spoil_the_list(capfd, tmp_path, monkeypatch):
+def test_the_list_skips_experiments_with_too_few_tasks(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr("reaper.bench.calibration.SECONDS_PER_TRIAL", 0.02)
     rows = listed(capfd, "--tasks", "catch", "--fraction", "0.01", "--out", str(tmp_path / "none"))
     assert "needs 2 tasks" in rows["main"]["note"]
     assert rows["item-quality"]["stages"] > 0
 
 
-def test_plan_refuses_nothing_but_what_it_says():
+def test_a_plan_needs_a_condition():
     with pytest.raises(UserError, match="at least one condition"):
         plan([], CPU)

@@ -1,4 +1,4 @@
-"""Stages and studies: what is shared, what is skipped, and that every condition runs."""
+"""Planned studies: every condition runs, shared stages run once, and finished ones are skipped."""
 
 import numpy as np
 import pytest
@@ -44,8 +44,8 @@ def test_only_ewc_grows(all_conditions):
             assert grows == (result.condition["retention"]["name"] == "ewc"), result.name
 
 
-def test_kept_bytes_is_what_is_handed_on(all_conditions):
-    """The memory column is computed before a run; it must be what the run then writes."""
+def test_the_predicted_size_of_a_memory_is_what_a_run_writes(all_conditions):
+    """The memory column is computed before a run."""
     from reaper.study.preflight import memory_bytes
 
     study = plan_tiny(list(MAIN), "catch,dodge,frog")
@@ -58,8 +58,8 @@ def test_kept_bytes_is_what_is_handed_on(all_conditions):
             assert written[chain.condition.name] == expected, chain.condition.name
 
 
-def test_only_what_is_left_to_learn_has_to_fit(all_conditions, tmp_path):
-    """Whole games of finished agents need no room for replays; a study that has not begun does."""
+def test_only_unfinished_learning_needs_memory(all_conditions, tmp_path):
+    """Evaluating finished agents needs no replay buffer; a study that has not begun does."""
     from reaper.errors import UserError
     from reaper.study.preflight import check_space
 
@@ -77,7 +77,7 @@ def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
             assert all(torch.equal(teacher[name], agent[name]) for name in teacher)
 
 
-def test_dgdmn_takes_its_first_generator_over(all_conditions):
+def test_dgdmn_keeps_its_first_short_term_generator(all_conditions):
     (run,) = [run for run in all_conditions.runs() if run.condition_name == "DGDMN"]
     short_term = all_conditions.stage(run.generators[0]).tensors("generator")
     retained = all_conditions.stage(run.memories[0]).tensors("retained")
@@ -115,7 +115,7 @@ def test_same_seed_same_bytes_with_one_worker_or_two(tmp_path):
             assert (first.folder / path).read_bytes() == (second.folder / path).read_bytes(), path
 
 
-def test_another_seed_is_another_run(tmp_path):
+def test_another_seed_leads_to_other_weights(tmp_path):
     store = run_tiny(tmp_path / "out", ["single"], tasks="catch", seeds=(0, 1))
     first, second = (store.stage(run.teachers[0]).tensors("agent") for run in store.runs())
     assert not torch.equal(first["hidden.weight"], second["hidden.weight"])
