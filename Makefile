@@ -27,7 +27,7 @@ format: .venv/dev
 	$(BIN)/ruff format .
 
 docs: .venv/docs  ## the documentation site in site/; a warning is an error
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/peers  ## agent steps per second compared with stable-baselines3
 	$(BIN)/python benchmarks/peers.py
