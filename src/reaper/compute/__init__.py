@@ -8,5 +8,5 @@ stream_gate       work enqueued on a stream before its input exists
 host_buffers      pinned buffers between the environments and the learner's device
 concurrent_gradients, space_to_depth, patches    the same sums in shapes that hardware computes faster
 
-Measurements are from docs/lab/speed.md; a figure stands with each technique.
+Measurements are from docs/performance.md and docs/lab/; a figure stands with each technique.
 """
