@@ -1,4 +1,4 @@
-"""The generator that dreams up states (Table gan-arch), and the same family for small frames."""
+"""The generator network (Table gan-arch), and a smaller one for small frames."""
 
 from __future__ import annotations
 
@@ -23,20 +23,25 @@ from reaper.networks.convolutional import Convolution
 def _normalise(channels: int) -> nn.BatchNorm2d:
     """Batch normalisation; TensorFlow's momentum 0.9 is torch's 0.1."""
     layer = nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
-    # Of no use beside a momentum, and counting would keep a step from being compiled.
+    # Not needed with a fixed momentum, and a counter would prevent compilation.
     layer.num_batches_tracked = None  # pyright: ignore[reportAttributeAccessIssue]
     return layer
 
 
-def generator_layers(frame_size: int) -> tuple[int, int, tuple[Convolution, ...]]:
-    """Filters and side of the first layer's maps, then the deconvolutions; the last one's filters are the history."""
-    shrink = 4 if frame_size < SMALL_FRAME else 12
-    if frame_size % shrink:
-        raise UserError(f"a generator needs frames whose side divides by {shrink}, not {frame_size}")
-    if frame_size < SMALL_FRAME:
-        return 128, frame_size // 4, (Convolution(32, 2, 2), Convolution(0, 2, 2))
-    deconvolutions = (Convolution(256, 5, 3), Convolution(128, 5, 2), Convolution(64, 5, 2), Convolution(0, 5, 1))
-    return 256, frame_size // 12, deconvolutions
+def generator_layers(side: int, channels: int, width: int) -> tuple[int, int, tuple[Convolution, ...]]:
+    """Channels and side of the first layer's activations, then the deconvolutions up to the image."""
+    growth = 4 if side < SMALL_FRAME else 12
+    if side % growth:
+        raise UserError(f"the GAN needs images whose side is a multiple of {growth}, not {side}")
+    if side < SMALL_FRAME:
+        return 128 * width, side // growth, (Convolution(32 * width, 2, 2), Convolution(channels, 2, 2))
+    deconvolutions = (
+        Convolution(256 * width, 5, 3),
+        Convolution(128 * width, 5, 2),
+        Convolution(64 * width, 5, 2),
+        Convolution(channels, 5, 1),
+    )
+    return 256 * width, side // growth, deconvolutions
 
 
 def _deconvolution(channels: int, filters: int, kernel: int, stride: int) -> nn.Module:
@@ -47,9 +52,10 @@ def _deconvolution(channels: int, filters: int, kernel: int, stride: int) -> nn.
     return nn.ConvTranspose2d(channels, filters, kernel, stride, padding, 2 * padding - (kernel - stride))
 
 
-def _normalised(maps: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> torch.Tensor:
-    """Batch normalisation of maps folded by s: the channels of all places in a block are the same ones."""
-    last = maps.permute(0, 2, 3, 1)
+def _normalised(activations: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> torch.Tensor:
+    """Batch normalisation of activations (N, s*s*C, H, W) in space-to-depth form: all s*s places of a block share the
+    statistics of their C channels."""
+    last = activations.permute(0, 2, 3, 1)
     flat = last.reshape(-1, last.shape[3] // (s * s))
     means, variances, momentum = layer.running_mean, layer.running_var, layer.momentum or 0.0
     normalised = functional.batch_norm(
@@ -59,68 +65,68 @@ def _normalised(maps: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> torch.Tens
 
 
 class GeneratorNetwork(nn.Module):
-    """Latent variables (N, latents) in [-1, 1] -> states (N, history, size, size) in [-1, 1]."""
+    """Latent variables (N, latent_size) in [-1, 1] -> states (N, channels, side, side) in [-1, 1]."""
 
-    def __init__(self, frame_size: int, history: int, latents: int, width: int = 1) -> None:
+    def __init__(self, side: int, channels: int, latent_size: int, width: int = 1) -> None:
         super().__init__()
-        filters, side, deconvolutions = generator_layers(frame_size)
-        channels = filters * width
-        self.latents, self.history, self.frame_size = latents, history, frame_size
+        self.latent_size, self.state_shape = latent_size, (channels, side, side)
+        inner, inner_side, deconvolutions = generator_layers(side, channels, width)
         layers: list[nn.Module] = []
-        layers += [nn.Linear(latents, channels * side * side), nn.Unflatten(1, (channels, side, side))]
-        layers += [_normalise(channels), nn.ReLU()]
-        for filters, kernel, stride, _ in deconvolutions:
-            last = filters == 0
-            out = history if last else filters * width
-            layers.append(_deconvolution(channels, out, kernel, stride))
-            layers += [nn.Tanh()] if last else [_normalise(out), nn.ReLU()]
-            channels = out
+        layers += [nn.Linear(latent_size, inner * inner_side**2), nn.Unflatten(1, (inner, inner_side, inner_side))]
+        layers += [_normalise(inner), nn.ReLU()]
+        for filters, kernel, stride, _ in deconvolutions[:-1]:
+            layers += [_deconvolution(inner, filters, kernel, stride), _normalise(filters), nn.ReLU()]
+            inner = filters
+        filters, kernel, stride, _ = deconvolutions[-1]
+        layers += [_deconvolution(inner, filters, kernel, stride), nn.Tanh()]
         self.layers = nn.Sequential(*layers)
-        self.space_to_depth = frame_size >= SMALL_FRAME
+        self.space_to_depth = side >= SMALL_FRAME
 
     def forward(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
-        folds = self.space_to_depth and (latents.is_cuda or compute_dtype is not None)
-        return self.forward_space_to_depth(latents, compute_dtype) if folds else self.layers(latents)
+        if self.space_to_depth and (latents.is_cuda or compute_dtype is not None):
+            return self.forward_space_to_depth(latents, compute_dtype)
+        return self.layers(latents)
 
     def forward_space_to_depth(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
-        """The same on folded frames; maps and kernels rounded, batch statistics and what comes out not."""
-        dtype = compute_dtype or latents.dtype
+        """The same states, faster on large images. Activations and kernels have the compute dtype, batch statistics
+        and the result float32."""
+        compute_dtype = compute_dtype or latents.dtype
         layers: list[Any] = list(self.layers)
         dense, shape, normalise, _, *hidden, last, squash = layers
-        maps = functional.linear(latents.to(dtype), dense.weight.to(dtype), dense.bias.to(dtype))
-        maps = torch.relu(_normalised(shape(maps), normalise, 1))
-        *strided, (folding, last_normalise, _) = zip(*[iter(hidden)] * 3, strict=True)
-        for layer, normalise, _ in strided:  # here the zeros that fill up folded kernels cost more than folding brings
-            maps = torch.relu(_normalised(self._strided(layer, maps), normalise, 1))
-        s: int = folding.stride[0]
-        maps = deconv2d_to_depth(maps, *self._rounded(folding, dtype), s, folding.padding[0])
-        maps = torch.relu(_normalised(maps, last_normalise, s))
-        images = depth_to_space(deconv2d_between_depths(maps, last.weight.to(dtype), s, 2), 2 * s)
+        x = functional.linear(latents.to(compute_dtype), dense.weight.to(compute_dtype), dense.bias.to(compute_dtype))
+        x = torch.relu(_normalised(shape(x), normalise, 1))
+        *strided, (to_depth, last_normalise, _) = zip(*[iter(hidden)] * 3, strict=True)
+        for layer, normalise, _ in strided:  # the zeros that would fill up their kernels cost more than this form saves
+            x = torch.relu(_normalised(self._strided(layer, x), normalise, 1))
+        s: int = to_depth.stride[0]
+        x = deconv2d_to_depth(x, *self._cast(to_depth, compute_dtype), s, to_depth.padding[0])
+        x = torch.relu(_normalised(x, last_normalise, s))
+        images = depth_to_space(deconv2d_between_depths(x, last.weight.to(compute_dtype), s, 2), 2 * s)
         return squash(images.to(latents.dtype) + last.bias[:, None, None])
 
-    def _strided(self, layer: nn.ConvTranspose2d, maps: torch.Tensor) -> torch.Tensor:
-        weight, bias = self._rounded(layer, maps.dtype)
-        stride, padding, more = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
-        return functional.conv_transpose2d(maps, channels_last(weight), bias, stride, padding, more)
+    def _strided(self, layer: nn.ConvTranspose2d, x: torch.Tensor) -> torch.Tensor:
+        weight, bias = self._cast(layer, x.dtype)
+        stride, padding, output_padding = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
+        return functional.conv_transpose2d(x, channels_last(weight), bias, stride, padding, output_padding)
 
-    def _rounded(self, layer: nn.ConvTranspose2d, compute_dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """The weights and biases of a layer that normalisation follows: it takes biases away while training, so their
-        gradient is zero, but slow to find."""
+    def _cast(self, layer: nn.ConvTranspose2d, compute_dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weights and biases of a layer before batch normalisation. In training, normalisation cancels the biases, so
+        their gradient is zero; detaching them saves its slow computation."""
         assert layer.bias is not None
         weight, bias = layer.weight.to(compute_dtype), layer.bias.to(compute_dtype)
         return weight, bias.detach() if self.training else bias
 
-    def draw_latents(self, count: int, rng: torch.Generator) -> torch.Tensor:
+    def sample_latents(self, count: int, rng: torch.Generator) -> torch.Tensor:
         """z = U(-1, 1)."""
-        return torch.rand(count, self.latents, generator=rng, device=rng.device) * 2 - 1
+        return torch.rand(count, self.latent_size, generator=rng, device=rng.device) * 2 - 1
 
     @torch.no_grad()
     def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
-        """Pseudo-items: uint8 states, drawn in inference mode so that a state does not depend on its neighbours."""
+        """Generates uint8 states in evaluation mode, so that a state does not depend on its neighbours in a batch."""
         self.eval()
-        states = empty_states(count, (self.history, self.frame_size, self.frame_size), rng.device)
+        states = empty_states(count, self.state_shape, rng.device)
         for part in states.split(chunk):
-            part.copy_(unscale(self(self.draw_latents(len(part), rng))).round_())
+            part.copy_(unscale(self(self.sample_latents(len(part), rng))).round_())
         return states
 
 
@@ -138,7 +144,7 @@ class FittedGAN(FittedGenerator):
 
 
 def initialise_adversarial(network: nn.Module, rng: torch.Generator) -> None:
-    """Weights N(0, 0.02), zero biases, for generator and discriminator alike."""
+    """Weights N(0, 0.02) and zero biases, for both networks."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
             nn.init.normal_(module.weight, 0.0, 0.02, generator=rng)

@@ -50,12 +50,11 @@ class Adversaries:
         self.compute_dtype: dict[str, Any] = {"compute_dtype": compute_dtype}
 
     def latents(self) -> torch.Tensor:
-        return self.generator.draw_latents(self.gan.batch_size, self.rng)
+        return self.generator.sample_latents(self.gan.batch_size, self.rng)
 
     def noise(self) -> torch.Tensor:
         """U(-1, 1) for a batch of states."""
-        size, history = self.generator.frame_size, self.generator.history
-        shape = (self.gan.batch_size, history, size, size)
+        shape = (self.gan.batch_size, *self.generator.state_shape)
         return torch.rand(shape, generator=self.rng, device=self.rng.device) * 2 - 1
 
     def seen(self, pixels: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
