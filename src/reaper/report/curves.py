@@ -14,7 +14,7 @@ from reaper.report.scores import ConditionScores, SequenceScores, mean_of_known
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 from reaper.results.runs import RunResult
 
-SINGLE, RANDOM = "single-task DQN", "random play"  # reference levels
+ALONE, RANDOM = "learnt alone", "random play"  # reference levels
 Ends = dict[str, tuple[int, float]]  # condition -> agent steps and score at the end of its curve
 LABEL_POINTS = 9.5  # height of a label's line
 PANEL_LETTERS = 68  # how many letters of a phase's label fit across a panel
@@ -70,7 +70,7 @@ def learning_curves(scores: SequenceScores, conditions: list[ConditionScores], t
     panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value / size:g}")
     figure.align_ylabels(panels)
     known = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
-    names = [name for name in (SINGLE, RANDOM) if name in known]
+    names = [name for name in (ALONE, RANDOM) if name in known]
     figure.legend([known[name] for name in names], names, loc="outside upper left", ncols=2, fontsize=8.5)
     return figure
 
@@ -90,7 +90,7 @@ def _panel(axes: Axes, scores: SequenceScores, conditions: list[ConditionScores]
             axes.fill_between(steps, mean - spread, mean + spread, color=style.colour, alpha=0.16, linewidth=0)
         ends[condition.name] = (int(steps[-1]), float(mean[-1]))
     runs = [run for condition in conditions for run in condition.runs]
-    _reference_line(axes, SINGLE, [run.single[task] for run in runs], theme, linestyle="solid")
+    _reference_line(axes, ALONE, [run.single[task] for run in runs], theme, linestyle="solid")
     _reference_line(axes, RANDOM, [run.random[task] for run in runs], theme, linestyle=(0, (1, 2.5)))
     axes.set_ylabel(scores.titles[task], fontweight="bold")
     axes.tick_params(labelsize=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from string import Template
 
@@ -90,17 +90,28 @@ LEAD = (
 )
 
 
-def explanation() -> str:
-    """How to read the page; the metrics are those of the registry."""
-    definitions = "; ".join(f"<em>{escape(m.name)}</em> is {escape(m.definition)}" for m in METRICS.values())
+_MEMORY = (
+    "all that is passed from one task to the next: the network, and what the condition needs to retain earlier tasks"
+)
+
+
+def explanation(conditions: Iterable[tuple[str, str]]) -> str:
+    """How to read the page; `conditions` are pairs of name and meaning."""
+    metrics = [*((metric.name, metric.definition) for metric in METRICS.values()), ("memory", _MEMORY)]
     return f"""
 <p>All tasks share one network of fixed size. Trained on a new task, an ordinary network overwrites what it knew: it
-forgets. The conditions listed here deal with this in different ways, from doing nothing to rehearsing stored or
-generated experience.</p>
-<p>Scores are <em>normalised</em> to make them comparable: 0 is random play, 1 is a DQN trained on that task alone. Of
-these normalised scores, {definitions}. <em>Memory</em> is all that is passed from one task to the next: the network,
-and what the condition needs to retain earlier tasks.</p>
+forgets. The conditions deal with this in different ways, from doing nothing to rehearsing stored or generated
+experience:</p>
+{definition_list(conditions)}
+<p>Scores are <em>normalised</em> to make them comparable: 0 is random play, 1 is a DQN trained on that task alone. The
+metrics are computed from normalised scores:</p>
+{definition_list(metrics)}
 """
+
+
+def definition_list(pairs: Iterable[tuple[str, str]]) -> str:
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
+    return f"<dl>{items}</dl>" if items else ""
 
 
 def html_list(texts: Sequence[str], kind: str) -> str:
@@ -113,7 +124,7 @@ def prose(text: str) -> str:
     return escape(text).replace(" %", "&nbsp;%")
 
 
-def page(headline: str, subtitle: str, *, conditions: str, sections: str, provenance: str) -> str:
+def page(headline: str, subtitle: str, *, explanation: str, sections: str, provenance: str) -> str:
     """The whole document; headline and subtitle are escaped text, the others HTML."""
     return f"""<!doctype html>
 <html lang="en">
@@ -128,7 +139,7 @@ def page(headline: str, subtitle: str, *, conditions: str, sections: str, proven
 <h1>{headline}</h1>
 <p class="subtitle">{subtitle}</p>
 <p>{LEAD}</p>
-<details><summary>How to read this page</summary>{explanation()}{conditions}</details>
+<details><summary>How to read this page</summary>{explanation}</details>
 {sections}
 <section><h2>How these results were produced</h2>{provenance}</section>
 </main>

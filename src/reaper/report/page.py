@@ -54,7 +54,7 @@ class Report:
         return layout.page(
             layout.prose(headline(scores) if scores or not self.experiments else SWEEP_HEADLINE),
             escape(_subtitle(self.provenance, scores)),
-            conditions=_definitions((result.name, result.condition["about"]) for result in _one_per_name(self.results)),
+            explanation=layout.explanation((run.name, run.condition["about"]) for run in _one_per_name(self.results)),
             sections="\n".join(section.html for section in (*self.sequences, *self.experiments)),
             provenance=_provenance_html(self.provenance),
         )
@@ -89,18 +89,13 @@ def _one_per_name(results: list[RunResult]) -> list[RunResult]:
     return sorted(named.values(), key=lambda result: rank_of(result.name))
 
 
-def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
-    return f"<dl>{items}</dl>" if items else ""
-
-
 def _provenance_html(provenance: Provenance) -> str:
     """The facts, and the longer tables folded."""
     tables = "\n".join(
         f"<details><summary>{escape(table.title)}</summary>{html_table(table, 0)}</details>"
         for table in provenance.tables
     )
-    return _definitions(provenance.facts) + tables
+    return layout.definition_list(provenance.facts) + tables
 
 
 # -- files

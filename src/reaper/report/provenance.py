@@ -56,13 +56,14 @@ class Provenance:
     def facts(self) -> list[tuple[str, str]]:
         """Label and text, for a list."""
         done = "all" if self.finished else f"{self.stages_done} of"
+        machines = {name: values for name, values in self.machines.items() if values != [self.version]}
         return [
             ("reaper", self.version),
             ("preset", self.preset),
             ("fraction of the budget", f"{self.fraction:g}"),
             ("seeds", ", ".join(map(str, self.seeds))),
             ("stages", f"{done} {self.stages} finished"),
-            *((_LABELS.get(name, name), ", ".join(values)) for name, values in self.machines.items()),
+            *((_LABELS.get(name, name), ", ".join(values)) for name, values in machines.items()),
             ("wall time", f"{duration(self.seconds)} over all stages" if self.seconds else "none yet"),
         ]
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reaper.report.curves import ALONE, RANDOM
 from reaper.report.scores import ConditionScores, SequenceScores
 from reaper.report.text_table import number
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
@@ -39,10 +40,11 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
     conditions = scores.complete
     values = [float(condition.normalised[task]) for condition in conditions]
     axes.axvline(0, color=theme.muted, linewidth=0.8)
+    patch = {"fc": theme.background, "lw": 0, "pad": 0.6}  # behind text, which may lie on a line
     axes.axvline(1, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 3)))
     for place, (condition, value) in enumerate(zip(conditions, values, strict=True)):
         if math.isnan(value):
-            axes.text(0.03, place, "cannot be normalised", color=theme.muted, fontsize=7, va="center")
+            axes.text(0.03, place, "cannot be normalised", color=theme.muted, fontsize=7, va="center", bbox=patch)
             continue
         shown = float(np.clip(value, _LOWEST, _HIGHEST))
         colour = style_of(condition.name, theme).colour
@@ -52,13 +54,13 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
             axes.plot(seeds, [place] * len(seeds), ".", markersize=3.5, color=theme.text, alpha=0.75)
         label_at = max(shown, 0.0, *(seed for seed in seeds if not math.isnan(seed))) + 0.04
         text = number(value) if shown == value else f"{number(value)} {'›' if value > 0 else '‹'}"
-        axes.text(label_at, place, text, va="center", fontsize=8, bbox={"fc": theme.background, "lw": 0, "pad": 0.6})
+        axes.text(label_at, place, text, va="center", fontsize=8, bbox=patch)
     below = any(condition.normalised[j] < 0 for condition in conditions for j in range(len(scores.tasks)))
     axes.set_xlim(_LOWEST if below else -0.02, _HIGHEST + 0.25)  # the same in all panels
     axes.set_ylim(len(conditions) - 0.4, -0.6)
     axes.set_yticks(range(len(conditions)), [condition.name for condition in conditions], color=theme.text)
     axes.tick_params(length=0)
-    axes.set_xticks([0, 1], ["random", "single"], fontsize=8)
+    axes.set_xticks([0, 1], [RANDOM, ALONE], fontsize=8)
     axes.set_title(scores.titles[task], color=theme.text, fontweight="bold", pad=16)
     under = {"xytext": (0, 4), "textcoords": "offset points", "color": theme.muted, "fontsize": 8}
     axes.annotate(f"learnt {ORDINALS[task]}", (0, 1), xycoords="axes fraction", **under)

@@ -26,7 +26,7 @@ def _column_width(table: TextTable, place: int) -> int:
 
 
 def split_columns(table: TextTable) -> list[TextTable]:
-    """The columns in as many tables as a terminal needs, each with the row names; the last one has the notes."""
+    """The columns in as many tables as a terminal needs, each with the row names."""
     chunks: list[list[int]] = [[]]
     for place in range(1, len(table.header)):
         if chunks[-1] and sum(_column_width(table, p) + 2 for p in (0, *chunks[-1], place)) >= TERMINAL_WIDTH:
@@ -37,20 +37,14 @@ def split_columns(table: TextTable) -> list[TextTable]:
             table.title,
             tuple(table.header[p] for p in (0, *chunk)),
             [tuple(row[p] for p in (0, *chunk)) for row in table.rows],
-            table.notes if chunk is chunks[-1] else [],
         )
         for chunk in chunks
     ]
 
 
-def terminal_table(table: TextTable, title: str, notes: list[str]) -> Table:
-    printed = Table(
-        title=escape_markup(title),
-        caption=escape_markup("\n".join(notes)) or None,
-        box=box.SIMPLE_HEAD,
-        caption_justify="left",
-        padding=(0, 1, 0, 0),
-    )
+def terminal_table(table: TextTable, title: str) -> Table:
+    """Without the notes: a caption would be as narrow as the table."""
+    printed = Table(title=escape_markup(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(table.header):
         justify = "right" if place else "left"
         printed.add_column(escape_markup(name), justify=justify, width=_column_width(table, place))

@@ -28,19 +28,20 @@ def terminal_report(store: Store, experiment: str | None = None) -> Iterator[Tab
             yield from _experiment_in_terminal(section)
 
 
-def _sequences_in_terminal(sequences: Sequence[SequenceScores]) -> Iterator[Table]:
+def _sequences_in_terminal(sequences: Sequence[SequenceScores]) -> Iterator[Table | Text]:
     for scores in sequences:
-        tables = [part for table in sequence_tables(scores) for part in split_columns(table)]
-        notes = [*(note for table in tables for note in table.notes), *caveats(scores, condition_names(sequences))]
+        tables = sequence_tables(scores)
         for table in tables:
             title = f"{scores.sequence}: {table.title.lower()}"
-            yield terminal_table(table, title, notes if table is tables[-1] else [])
+            yield from (terminal_table(part, title) for part in split_columns(table))
+        notes = [*(note for table in tables for note in table.notes), *caveats(scores, condition_names(sequences))]
+        yield Text("\n".join(notes), style="italic")
 
 
 def _experiment_in_terminal(section: ExperimentSection) -> Iterator[Table | Text]:
     for table in section.tables:
-        yield terminal_table(table, f"{section.experiment.name} on {section.data.sequence}: {table.title}", [])
-        yield from (Text(note, style="italic") for note in table.notes)  # a caption would be as narrow as its table
+        yield terminal_table(table, f"{section.experiment.name} on {section.data.sequence}: {table.title}")
+        yield from (Text(note, style="italic") for note in table.notes)
     yield Text("\n".join(["", *([section.summary] if section.summary else []), *section.caveats]))
 
 

@@ -95,9 +95,9 @@ def forward_transfer(matrix: np.ndarray, first: int) -> float:
     "(sum over j < N-1 of R[N-1, j]) / (sum over j < N-1 of R[j, j])",
 )
 def retained(matrix: np.ndarray, first: int) -> float:
-    """NaN if nothing was learnt."""
+    """NaN if next to nothing was learnt."""
     learnt = sum(matrix[max(j, first), j] for j in range(len(matrix) - 1))
-    return float(sum(matrix[-1, :-1]) / learnt) if learnt > 0 else float("nan")
+    return float(sum(matrix[-1, :-1]) / learnt) if learnt > 0.01 else float("nan")
 
 
 def bootstrap_interval(values: Sequence[float], level: float = 0.95, draws: int = 5_000) -> tuple[float, float]:
