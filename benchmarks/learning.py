@@ -1,10 +1,10 @@
-"""How quickly a short-term DQN learns a game: its mean training scores by agent steps. A check that what makes
-training quicker does not make it worse.
+"""The learning curve of a short-term DQN: mean training scores by agent steps. Shows whether a faster
+variant of training learns as well.
 
-    python benchmarks/learning.py --frames 2000000 --seed 1 --json boxing-1.json
-    python benchmarks/learning.py --frames 2000000 --seed 1 --newest-weights    # on a GPU: deviation 12 left out
+    python benchmarks/learning.py --steps 2000000 --seed 1 --json boxing-1.json
+    python benchmarks/learning.py --steps 2000000 --seed 1 --newest-weights    # on a GPU: without deviation 12
 
-Several can run side by side; `--emulator-threads` divides the cores among them.
+Several can run at once; `--emulator-threads` divides the cores among them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from reaper.tasks.sequence import find_sequence
 POINTS = 10  # of the curve
 
 
-def learner(task: str, seed: int, device: torch.device, emulator_threads: int | None) -> ShortTerm:
-    """As a run has it."""
+def new_learner(task: str, seed: int, device: torch.device, emulator_threads: int | None) -> ShortTerm:
+    """Short-term learning of a task, as in a run."""
     sequence = find_sequence(task)
     _, settings = resolve_settings(sequence)
     names, options = ("short-term", sequence.names[0]), compile_options(settings, device)
@@ -40,64 +40,71 @@ def learner(task: str, seed: int, device: torch.device, emulator_threads: int | 
     return ShortTerm(context, sequence.tasks[0])
 
 
-def scores_of(trainer: Trainer, frames: int) -> list[tuple[int, float]]:
-    """The games that end while it practises, with the agent steps at their ends."""
+def train(trainer: Trainer, steps: int) -> list[tuple[int, float]]:
+    """Trains for this many agent steps; returns the agent steps and the score at the end of each episode."""
     actor, replay = trainer.actor, trainer.replay
     assert actor is not None
     assert replay is not None
     replay.truncate()
     actor.begin(trainer.context.derive_seed("games", 0))
-    ended: list[tuple[int, float]] = []
-    take = actor.take_scores
+    episodes: list[tuple[int, float]] = []
+    take_scores = actor.take_scores
 
-    def noted() -> list[float]:
-        scores = take()
-        ended.extend((trainer.agent_steps, score) for score in scores)
+    def record_scores() -> list[float]:
+        scores = take_scores()
+        episodes.extend((trainer.agent_steps, score) for score in scores)
         return scores
 
-    actor.take_scores = noted
-    start, told = time.perf_counter(), 0
-    while trainer.agent_steps < frames:
+    actor.take_scores = record_scores
+    start, points = time.perf_counter(), 0
+    while trainer.agent_steps < steps:
         trainer.step()
-        if trainer.agent_steps * POINTS // frames > told:
-            told = trainer.agent_steps * POINTS // frames
-            rate = trainer.agent_steps / (time.perf_counter() - start)
-            recent = [score for frame, score in ended if frame > trainer.agent_steps - frames / POINTS]
-            mean = f"{statistics.mean(recent):.1f}" if recent else "no game ended"
-            print(f"{trainer.agent_steps:,} frames: {mean} in {len(recent)} games; {rate:,.0f} frames/s", flush=True)
+        if trainer.agent_steps * POINTS // steps > points:
+            points = trainer.agent_steps * POINTS // steps
+            report(trainer.agent_steps, episodes, window=steps / POINTS, seconds=time.perf_counter() - start)
     trainer.settle()
-    return ended
+    return episodes
+
+
+def report(agent_steps: int, episodes: list[tuple[int, float]], *, window: float, seconds: float) -> None:
+    """Prints the mean score of the episodes that ended within the last `window` agent steps."""
+    recent = [score for step, score in episodes if step > agent_steps - window]
+    mean = f"mean score {statistics.mean(recent):.1f}" if recent else "no score"
+    rate = agent_steps / seconds
+    print(f"{agent_steps:,} agent steps: {mean} in {len(recent)} episodes; {rate:,.0f} agent steps/s", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="ALE/Boxing-v5")
-    parser.add_argument("--frames", type=int, default=2_000_000, help="agent steps")
+    parser.add_argument("--steps", type=int, default=2_000_000, help="agent steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--emulator-threads", type=int, help="threads that step the environments")
-    parser.add_argument("--newest-weights", action="store_true", help="choose actions by weights that are up to date")
-    parser.add_argument("--json", type=Path, help="a file for [agent steps, score] of every game")
-    words = parser.parse_args()
-    if words.frames < 1 or (words.json and not words.json.absolute().parent.is_dir()):
-        parser.error("--frames must be at least 1, and the folder of --json must be there")
+    parser.add_argument(
+        "--newest-weights", action="store_true", help="act with the newest weights, not those before the last updates"
+    )
+    parser.add_argument("--json", type=Path, help="a file for [agent steps, score] of every episode")
+    arguments = parser.parse_args()
+    if arguments.steps < 1 or (arguments.json and not arguments.json.absolute().parent.is_dir()):
+        parser.error("--steps must be at least 1, and the folder of --json must exist")
     try:
-        device = torch.device(resolve_device(words.device))
-        find_sequence(words.task)
+        device = torch.device(resolve_device(arguments.device))
+        find_sequence(arguments.task)
     except UserError as error:
         parser.error(str(error)[:200])
-    if device.type == "cuda" or not words.task.startswith("ALE/"):
-        torch.set_num_threads(1)  # more would take the emulators' cores, and small networks have no use for them
+    if device.type == "cuda" or not arguments.task.startswith("ALE/"):
+        torch.set_num_threads(1)  # more would take cores from the emulators, and small networks gain nothing
     keep_freed_memory()
     prepare_torch(device)
-    if words.newest_weights:
+    if arguments.newest_weights:
         Trainer._acting_weights = lambda self: self.weights
     with flush_denormals():
-        found = learner(words.task, words.seed, device, words.emulator_threads)
-        ended = scores_of(found.trainer, words.frames)
-        found.close()
-    if words.json:
-        words.json.write_text(json.dumps(ended))
+        learner = new_learner(arguments.task, arguments.seed, device, arguments.emulator_threads)
+        episodes = train(learner.trainer, arguments.steps)
+        learner.close()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(episodes))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""benchmarks/learning.py: the scores it tells are those of the games that ended."""
+"""benchmarks/learning.py: it reports the score of every episode."""
 
 import json
 import sys
@@ -20,13 +20,13 @@ def learning(monkeypatch):
     return learning
 
 
-def test_every_game_that_ends_is_noted(learning, monkeypatch, tmp_path, capsys):
-    games, steps = 32, 199  # a game of Catch has so many
+def test_every_episode_is_recorded(learning, monkeypatch, tmp_path, capsys):
+    num_envs, steps = 32, 199  # agent steps of an episode of Catch
     file = tmp_path / "scores.json"
-    words = ["--task", "catch", "--frames", "7000", "--newest-weights", "--json", str(file)]
-    monkeypatch.setattr(sys, "argv", ["learning.py", *words])
+    arguments = ["--task", "catch", "--steps", "7000", "--newest-weights", "--json", str(file)]
+    monkeypatch.setattr(sys, "argv", ["learning.py", *arguments])
     learning.main()
-    ended = json.loads(file.read_text())
-    assert len(ended) == games
-    assert all(frame == steps * games and -25 <= score <= 25 for frame, score in ended)
-    assert f"in {games} games" in capsys.readouterr().out
+    episodes = json.loads(file.read_text())
+    assert len(episodes) == num_envs
+    assert all(step == steps * num_envs and -25 <= score <= 25 for step, score in episodes)
+    assert f"in {num_envs} episodes" in capsys.readouterr().out
