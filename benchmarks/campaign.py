@@ -47,8 +47,8 @@ from reaper.progress import Event, StageFinished, StageStarted
 from reaper.storage.files import read_checksummed, write_checksummed
 from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
+from reaper.study.kinds.base import Stage
 from reaper.study.plan import Plan, plan
-from reaper.study.stages import Stage
 
 ROOM = 4 * PIECE_BYTES  # of 64 MiB per slice; the rest is for the description and a log
 

@@ -15,7 +15,7 @@ from reaper.retention.rehearsal import item_bytes
 from reaper.storage.files import canonical
 from reaper.storage.store import Store
 from reaper.study.chains import Chain
-from reaper.study.stages import Stage
+from reaper.study.kinds.base import Stage
 from reaper.tasks.observation import state_spec
 
 TIMED_OUT_FACTOR = 1.2  # a stage that timed out is expected to take this many times the seconds it had

@@ -25,9 +25,9 @@ from reaper.monitoring.heartbeat import Heartbeat
 from reaper.monitoring.listeners import monitor
 from reaper.progress import CurvePoints, Event, PhaseProgress
 from reaper.storage.store import Store
+from reaper.study.kinds.base import Stage
 from reaper.study.options import StudyOptions
 from reaper.study.plan import Plan, plan
-from reaper.study.stages import Stage
 
 
 class Alternating:

@@ -14,7 +14,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def processor_name(device: torch.device) -> str:
-    """The model of the GPU, or of the CPU where the system tells it."""
+    """The model name of the GPU or CPU; of a CPU only its architecture, if the system does not name the model."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -26,10 +26,10 @@ def processor_name(device: torch.device) -> str:
 
 
 def die_with_parent(parent: int) -> None:
-    """Where the system can, this process is killed as soon as its parent ends, however that ends."""
+    """Asks Linux to kill this process as soon as its parent ends, for whatever reason. Does nothing elsewhere."""
     try:
         ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     except (OSError, AttributeError):
         return
     if os.getppid() != parent:
-        os._exit(1)  # it died before we had asked
+        os._exit(1)  # the parent ended before the request

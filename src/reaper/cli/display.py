@@ -27,7 +27,7 @@ from reaper.progress import (
     StageStarted,
     StageStopped,
 )
-from reaper.study.stages import Stage
+from reaper.study.kinds.base import Stage
 
 SECONDS_BETWEEN_LINES = 10.0
 

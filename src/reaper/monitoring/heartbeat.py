@@ -30,7 +30,7 @@ from reaper.progress import (
     StageStopped,
 )
 from reaper.storage.store import Store
-from reaper.study.stages import Stage
+from reaper.study.kinds.base import Stage
 
 SECONDS_BETWEEN_BEATS = 2.0
 LOST_ERROR = "its process ended without a report: it was killed, or its machine went down"

@@ -10,7 +10,7 @@ from reaper.engines.base import Listener
 from reaper.monitoring.heartbeat import Heartbeat
 from reaper.progress import Event, Remark
 from reaper.storage.store import Store
-from reaper.study.stages import Stage
+from reaper.study.kinds.base import Stage
 
 if TYPE_CHECKING:
     from reaper.monitoring.recorder import Recorder

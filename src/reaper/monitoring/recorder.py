@@ -13,7 +13,7 @@ from reaper.monitoring.images import matrix_image, mosaic
 from reaper.monitoring.scores import RunScores, read_scores
 from reaper.progress import CurvePoints, CurvesRestarted, Event, StageCached, StageFinished
 from reaper.storage.store import Store
-from reaper.study.stages import Stage
+from reaper.study.kinds.base import Stage
 
 
 def readable_name(stage: Stage) -> str:
