@@ -102,7 +102,7 @@ def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
     assert "run again from" in second
     assert "'learn dodge (seed 0)' (missing, run first)" in second
     assert "'RePR: consolidate catch (seed 0)' (damaged, too)" in second
-    assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --seeds 0 --training.num-envs 4" in second
+    assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --training.num-envs 4" in second
     assert second.endswith(f"--out {out}`")
     assert "from 'learn catch (seed 0)' (intact)" in said[run.memories[0]]["remedy"]
     assert "run again from scratch" in said[run.teachers[2]]["remedy"]

@@ -60,7 +60,7 @@ def test_every_write_may_fail_once(undisturbed, tmp_path, monkeypatch):
             said.append(str(error))
     assert done
     assert len(said) == len(disk.failed)
-    assert all("No space left on device; make room and run the same command again" in line for line in said)
+    assert all("No space left on device; free some space and run the same command again" in line for line in said)
     for kind in ("/.reaper.json", "/runs", "/stages", "/unfinished/", "/agent.safetensors", "/manifest.json"):
         assert any(kind in name for name in disk.failed), kind
     assert same_results(out, undisturbed)

@@ -63,6 +63,7 @@ class Report:
 def read_report(store: Store, videos: bool = True) -> Report:
     """Rollouts made for the report are cached in OUT/report/cache."""
     results, cache = read_results(store), ReportCache(store.folder / "report" / "cache")
+    provenance = read_provenance(store, results)  # first: a damaged stage is reported before anything is cached
     sequences = gather_scores(results)
     video_count = sum(len(runs_to_record(scores)) for scores in sequences)
     video_bytes = MAX_VIDEO_BYTES // video_count if videos and video_count else 0
@@ -72,7 +73,7 @@ def read_report(store: Store, videos: bool = True) -> Report:
         for scores in sequences
     ]
     cache.commit()
-    return Report(results, sections, read_experiment_sections(store), read_provenance(store, results))
+    return Report(results, sections, read_experiment_sections(store), provenance)
 
 
 def _subtitle(provenance: Provenance, sequences: Sequence[SequenceScores]) -> str:
