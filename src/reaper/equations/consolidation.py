@@ -180,7 +180,7 @@ def _prepare(layer: nn.Linear | nn.Conv2d, inputs: Tensor) -> Tensor:
             raise ValueError(f"fisher_diagonal handles Linear layers on (N, features), not {tuple(inputs.shape)}")
         return inputs.square()  # (N, in)
     assert not isinstance(layer.padding, str)  # `_layers` rejects it
-    patches = F.unfold(inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+    patches = F.unfold(inputs, layer.kernel_size, dilation=layer.dilation, padding=layer.padding, stride=layer.stride)
     return patches.transpose(1, 2)  # (N, positions, in * height * width)
 
 

@@ -36,7 +36,7 @@ def equation(label: str) -> Callable[[AnyFunction], AnyFunction]:
         module = function.__module__
         file = "/".join(module.split(".")[1:]) + ".py"
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
-        _equations[label] = Equation(label, function, module, file, summary)
+        _equations[label] = Equation(label, function, module=module, file=file, summary=summary)
         return function
 
     return record

@@ -19,7 +19,8 @@ def check_memory(found: FoundMemory, device: str = "cpu") -> Context:
         raise UserError("this long-term memory does not state its number of actions and its settings")
     settings = from_json(given)
     check(settings)
-    context = Context(settings, num_actions, 0, ("play",), torch.device(device))
+    # "play" is part of the key of the agent's random streams: renaming it would change its recorded episodes.
+    context = Context(settings, num_actions, seed=0, names=("play",), device=torch.device(device))
     context.q_network(found.memory.agent)
     if generator := found.memory.part("generator"):
         generator_for(settings).load(context, generator)

@@ -44,7 +44,7 @@ class ConvQNetwork(QNetwork):
         layers: list[nn.Module] = []
         channels, *sides = observation.shape
         for filters, kernel, stride, padding in convolutions:
-            layers += [nn.Conv2d(channels, filters * width, kernel, stride, padding), nn.ReLU()]
+            layers += [nn.Conv2d(channels, filters * width, kernel, stride=stride, padding=padding), nn.ReLU()]
             channels, sides = filters * width, [(side + 2 * padding - kernel) // stride + 1 for side in sides]
         self.features = nn.Sequential(*layers, nn.Flatten())
         self.hidden = nn.Linear(channels * sides[0] * sides[1], hidden * width)

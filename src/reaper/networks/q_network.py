@@ -23,6 +23,6 @@ class QNetwork(nn.Module):
             if name.endswith("bias"):
                 nn.init.constant_(parameter, 0.01 if scheme == "paper" else 0.0)
             elif scheme == "paper":
-                nn.init.trunc_normal_(parameter, 0.0, 0.01, -0.02, 0.02, generator=rng)
+                nn.init.trunc_normal_(parameter, mean=0.0, std=0.01, a=-0.02, b=0.02, generator=rng)
             else:
                 nn.init.kaiming_uniform_(parameter, nonlinearity="relu", generator=rng)
