@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
@@ -34,16 +34,30 @@ def tasks(arguments: argparse.Namespace, console: Console) -> None:
 
 def engines(arguments: argparse.Namespace, console: Console) -> None:
     """Every engine, then its options, as they are typed."""
+    from reaper.config.fields import info_of
     from reaper.engines import ENGINES
 
     rows: list[Row] = []
     for name, engine in ENGINES.items():
         rows.append({"name": f"--engine {name}", "default": "", "about": (engine.__doc__ or "").split("\n")[0]})
         for f in fields(engine):
-            option = f"--{name}.{f.name.replace('_', '-')}"
-            default = "" if f.default is None else str(f.default)
-            rows.append({"name": option, "default": default, "about": f.metadata.get("help", "")})
+            option = f"--{name}.{f.name}".replace("_", "-")
+            rows.append({"name": option, "default": str(f.default), "about": info_of(f).help})
     _list(rows, ["name", "default", "about"], arguments, console)
+
+
+def settings(arguments: argparse.Namespace, console: Console) -> None:
+    """Every setting with its value in each preset; a setting of a method belongs to its retention or generator."""
+    import reaper.study.conditions  # noqa: F401 - registers all methods, whose hyper-parameters are settings
+    from reaper.config.overrides import describe_settings
+
+    found = describe_settings()
+    if arguments.json:
+        print(json.dumps([asdict(setting) for setting in found], indent=1))
+        return
+    presets = list(found[0].defaults)
+    rows = [{"setting": f"--{s.name}", "type": s.type, **s.defaults, "about": s.help} for s in found]
+    print_rows(rows, ["setting", "type", *presets, "about"], console)
 
 
 def equations(arguments: argparse.Namespace, console: Console) -> None:
@@ -64,10 +78,14 @@ def _list(rows: Sequence[Row], columns: Sequence[str], arguments: argparse.Names
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], console: Console) -> None:
-    table = Table(*columns, box=None, header_style="bold")
+    """A table whose last column is wrapped where the terminal is narrow; a file gets long lines."""
+    table = Table(box=None, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column != columns[-1])
     for row in rows:
         table.add_row(*(_cell(row[column]) for column in columns))
-    console.print(table, highlight=False)
+    wide = console if console.is_terminal else Console(width=200)
+    wide.print(table, highlight=False)
 
 
 def _cell(value: Any) -> str:

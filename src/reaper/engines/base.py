@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar
 
+from reaper.config.fields import check_value, convert, info_of, types_of
 from reaper.engines.resources import Resources
 from reaper.engines.signals import Stop
 from reaper.errors import UserError, unknown
 from reaper.plugins import Registry
 from reaper.progress import Event
 from reaper.storage.store import Store
-from reaper.study.options import flag
 from reaper.study.stages import Stage
 
 Listener = Callable[[Stage, Event], None]  # called with every event of every stage
@@ -23,8 +23,8 @@ class Engine(ABC):
     """Runs stages, each as soon as its parents are finished.
 
     An engine is a frozen dataclass, and its fields are its options: `--NAME.option` on the command line,
-    `engine_options={"option": ...}` in Python. A field's metadata may hold a `help` text. Values may arrive as text;
-    `__post_init__` converts and checks them.
+    `engine_options={"option": ...}` in Python. Fields are declared like settings (config/fields.py), with a help text
+    and a range.
     """
 
     remote: ClassVar[bool] = False  # whether stages run on other machines, whose memory and devices are unknown here
@@ -52,16 +52,17 @@ def register_engine(name: str, engine: type[Engine]) -> None:
 def build_engine(name: str, options: Mapping[str, Any]) -> Engine:
     """The engine of that name with its own options."""
     kind = ENGINES[name]
-    known = [f.name for f in fields(kind)]
-    given = {option.replace("-", "_"): value for option, value in options.items()}
-    for option in given:
-        if option not in known:
-            raise unknown(f"option of engine {name}", option, known) if known else _no_options(name, option)
-    return kind(**given)
-
-
-def _no_options(name: str, option: str) -> UserError:
-    return UserError(f"engine {name} has no options, so {flag(f'{name}.{option}')} means nothing")
+    known = {f.name: f for f in fields(kind)}
+    values = {}
+    for option, value in options.items():
+        field_name, dotted = option.replace("-", "_"), f"{name}.{option}".replace("_", "-")
+        if not known:
+            raise UserError(f"engine {name} has no options, so --{dotted} means nothing")
+        if field_name not in known:
+            raise unknown(f"option of engine {name}", option, known)
+        values[field_name] = convert(dotted, value, types_of(kind)[field_name])
+        check_value(dotted, values[field_name], info_of(known[field_name]))
+    return kind(**values)
 
 
 def split_engine_options(dotted: Mapping[str, Any], engine: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
+from reaper.config.fields import positive, setting
 from reaper.engines.base import Engine, Listener
 from reaper.engines.resources import Resources
 from reaper.engines.scheduler import Scheduler
 from reaper.engines.signals import Stop
-from reaper.errors import UserError, unknown
+from reaper.errors import UserError
 from reaper.storage.store import Store
 from reaper.study.stages import Stage
 
@@ -24,27 +25,15 @@ class RayEngine(Engine):
 
     remote: ClassVar[bool] = True
 
-    address: str | None = field(
-        default=None, metadata={"help": "of the cluster: HOST:PORT or auto (default: start one on this machine)"}
-    )
-    store: str = field(
-        default="shared", metadata={"help": "shared: all nodes see --out; fetch: files are sent to them"}
-    )
-    gpus_per_stage: float = field(default=1.0, metadata={"help": "where stages run on GPUs: 0.25 or 1, say"})
+    address: str = setting("", "the cluster, as HOST:PORT or auto; if empty, one is started on this machine")
+    store: str = setting("shared", "shared: all nodes see --out; fetch: files are sent to them", choices=STORES)
+    gpus_per_stage: float = positive(1.0, "GPUs per stage where stages run on GPUs; 0.25 puts four stages on one")
 
     def __post_init__(self) -> None:
-        if self.store not in STORES:
-            raise unknown("store", self.store, STORES)
-        try:
-            gpus = float(self.gpus_per_stage)
-        except ValueError:
-            gpus = 0.0
-        if not gpus > 0 or (gpus > 1 and gpus != int(gpus)):
-            raise UserError(
-                f"--ray.gpus-per-stage must be a share of one GPU (0.25) or a whole number, not {self.gpus_per_stage}"
-            )
-        object.__setattr__(self, "gpus_per_stage", gpus)
-        if self.address and self.address.startswith("ray://"):
+        gpus = self.gpus_per_stage
+        if gpus > 1 and gpus != int(gpus):
+            raise UserError(f"--ray.gpus-per-stage must be a share of one GPU (0.25) or a whole number, not {gpus}")
+        if self.address.startswith("ray://"):
             raise UserError(
                 f"--ray.address {self.address}: run reaper on a node of the cluster, with that node's HOST:PORT or auto"
             )

@@ -22,14 +22,14 @@ SECONDS_TO_ANSWER = 20.0
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[None]:
+def connected(address: str) -> Iterator[None]:
     """A connection to the cluster at `address`, or to one that is started for this study."""
     if ray.is_initialized():  # by the calling program, which also shuts it down
         yield
         return
-    address = address or os.environ.get("RAY_ADDRESS")
+    address = address or os.environ.get("RAY_ADDRESS", "")
     with _signal_handlers_restored():
-        _start() if address in (None, "", "local") else _connect(address)
+        _start() if address in ("", "local") else _connect(address)
     try:
         yield
     finally:

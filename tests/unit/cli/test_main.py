@@ -83,6 +83,8 @@ def test_a_missing_extra_names_its_pip_command(extra, tiny_run, tmp_path, monkey
     [
         ("conditions", "name", "reh-limit-comp"),
         ("tasks", "name", "atari-6"),
+        ("engines", "name", "--ray.store"),
+        ("settings", "name", "ewc.ewc-lambda"),
         ("equations", "label", "repr-loss"),
     ],
 )

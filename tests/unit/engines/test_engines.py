@@ -1,13 +1,14 @@
 """Engines: the registry, their options, and what they give to a stage."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 import torch
 from conftest import TINY, plan_tiny, run_plan, run_tiny, tiny_options
 
 from reaper.cli.main import main
+from reaper.config.fields import setting
 from reaper.config.presets import ARCADE, PAPER
 from reaper.engines import ENGINES
 from reaper.engines.base import Engine, build_engine, split_engine_options
@@ -27,7 +28,7 @@ from reaper.study.stages import run_stage
 class Backwards(Engine):
     """An engine of a user: one stage after another, and children ask for their parents first."""
 
-    greeting: str = field(default="hello", metadata={"help": "said for every stage"})
+    greeting: str = setting("hello", "sent with the start of every stage")
 
     def run(self, stages, *, store, resources, stop, listener):
         by_digest = {stage.digest: stage for stage in stages}
@@ -91,8 +92,10 @@ def test_unknown_engines_and_options_are_one_line():
 
 def test_options_of_an_engine_may_be_text():
     assert build_engine("ray", {"gpus-per-stage": "0.25"}).gpus_per_stage == 0.25
-    with pytest.raises(UserError, match=r"--ray\.gpus-per-stage must be"):
+    with pytest.raises(UserError, match=r"--ray\.gpus-per-stage takes float"):
         build_engine("ray", {"gpus_per_stage": "many"})
+    with pytest.raises(UserError, match=r"--ray\.gpus-per-stage must be above 0"):
+        build_engine("ray", {"gpus_per_stage": "0"})
 
 
 # -- resources
