@@ -10,7 +10,7 @@ On the other machine:
     campaign.py unpack CARRY                    for a machine that stays longer: then `reaper run --out runs/slice`
     campaign.py collect CARRY BACK              during such a run: leaves newly finished stages in BACK
 
-docs/guides/campaign.md says what can travel, and what cannot.
+docs/guides/campaign.md explains what is transferred, and what is not.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
     slicing.add_argument("--seconds", type=float, default=560.0, help="length of the slice")
     slicing.add_argument(
-        "--reserve", type=float, default=40.0, help="seconds of the slice kept for a last checkpoint and packing"
+        "--reserve", type=float, default=40.0, help="seconds reserved for a last checkpoint and packing"
     )
     slicing.add_argument(
         "--margin", type=float, default=1.15, help="factor by which a stage may exceed its expected time"

@@ -30,3 +30,9 @@ def test_an_entry_is_made_from_a_finished_run(tiny_run, tmp_path, make_zoo):
     assert set(entry.facts["scores"]) == set(agent.tasks) == set(entry.facts["single"])
     assert "| Catch |" in entry.card
     assert f"{entry.facts['bytes']:,} bytes" in entry.card
+
+
+@pytest.mark.parametrize("name", entries())
+def test_the_card_of_every_entry_is_up_to_date(name, make_zoo):
+    entry = entries()[name]
+    assert entry.card == make_zoo.card(name, entry.facts, reaper.load(entry.pack).context.settings)

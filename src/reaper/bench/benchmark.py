@@ -224,7 +224,7 @@ class Benchmark:
     def _generation(self) -> Items:
         """Measures the generation of pseudo-items, and returns some of them."""
         context, count = self.context, self.context.settings.generator.pseudo_items
-        generator, rng = generator_for(context.settings).untrained(context), context.rng("bench dreams")
+        generator, rng = generator_for(context.settings).untrained(context), context.rng("bench generation")
         generator.sample(min(count, FEW_ITEMS), rng)
         rates, some = [], torch.empty(0)
         for _ in range(self.repeats):

@@ -48,7 +48,7 @@ class Calibration:
             settings_of(spec),
             spec["num_actions"],
             0,
-            ("probe",),
+            ("calibration",),
             device=torch.device(device),
             checkpointer=checkpointer or Checkpointer(),
             emulator_threads=self.resources.emulator_threads,
