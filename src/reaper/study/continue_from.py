@@ -26,6 +26,7 @@ from reaper.storage.records import ContinuedFrom
 from reaper.storage.store import Store
 from reaper.study.conditions import Condition
 from reaper.study.kinds.base import Stage
+from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import Sequence, find_task
 from reaper.version import VERSION
 from reaper.zoo import locate
@@ -100,10 +101,9 @@ class InitialMemory:
             raise UserError(f"{condition.name} has no long-term memory, so it cannot continue from {self.source}")
 
     def _check_agent(self, condition: Condition, settings: Settings) -> None:
-        ours, theirs = settings.observation, self.settings.observation
+        ours, theirs = state_spec(settings.observation), state_spec(self.settings.observation)
         if theirs != ours:
-            seen = [f"{frames.frame_stack} frames of {frames.frame_size} pixels" for frames in (theirs, ours)]
-            raise UserError(f"{self.source} observes {seen[0]}, and these tasks and settings have {seen[1]}")
+            raise UserError(f"{self.source} observes {theirs}, and these tasks and settings have {ours}")
         if self.settings.network.width != settings.network.width:
             widths = f"{self.settings.network.width}, and {condition.name} one of {settings.network.width}"
             raise UserError(f"{self.source} has a network of width {widths}")

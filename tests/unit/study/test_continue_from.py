@@ -131,7 +131,7 @@ def test_metrics_begin_with_the_first_known_scores():
         ("RePR-policy-short", "shooter", {}, "keeps Q-values"),
         ("RePR-extend", "shooter", {}, "network of width 1"),
         ("RePR", "catch,shooter", {}, "already knows the task catch"),
-        ("RePR", "ALE/Pong-v5", {}, "observes 2 frames of 16 pixels"),
+        ("RePR", "ALE/Pong-v5", {}, "observes stacks of 2 1x16x16 uint8 images"),
         ("RePR", "shooter", {"gan.latent_size": 32}, "of another network"),
     ],
 )
