@@ -42,7 +42,10 @@ def _add_studies(commands: Any) -> None:
     epilog = settings + ", ".join(flag(name) for name in setting_names())
     run = commands.add_parser("run", help="run conditions on a sequence of tasks", epilog=epilog)
     run.add_argument(
-        "conditions", nargs="+", metavar="CONDITION", help="see `reaper conditions`; `main` is the paper's nine"
+        "conditions",
+        nargs="+",
+        metavar="CONDITION",
+        help="see `reaper conditions`; `main` is the paper's nine, and a retention method's name is a condition, too",
     )
     _add_study_flags(run, flags_for("run"))
 

@@ -98,6 +98,13 @@ def register_condition(condition: Condition) -> None:
     CONDITIONS[condition.name] = condition
 
 
+def find_condition(name: str) -> Condition:
+    """A row of the table; or, by the name of a retention method, that method with distillation of Q-values."""
+    if name not in CONDITIONS and name in RETENTIONS:
+        return Condition(name, "distillation", RETENTIONS[name](), about=f"the retention method {name}")
+    return CONDITIONS[name]
+
+
 def _row(name: str, objective: str, retention: Retention, about: str, **axes: Any) -> None:
     register_condition(Condition(name, objective, retention, about=about, **axes))
 

@@ -18,7 +18,7 @@ from reaper.config.sparse_json import to_json
 from reaper.errors import UserError, unknown
 from reaper.storage.records import ExperimentRecord, StoreHeader
 from reaper.study.chains import Chain, build_chain, unique_stages
-from reaper.study.conditions import CONDITIONS, Condition
+from reaper.study.conditions import Condition, find_condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
 from reaper.study.kinds.base import Stage
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
@@ -84,7 +84,7 @@ class Plan:
 
 def plan(conditions: Many[str], options: StudyOptions) -> Plan:
     """Plans a study of conditions by name."""
-    rows = [CONDITIONS[name] for name in conditions]
+    rows = [find_condition(name) for name in conditions]
     if not rows:
         raise UserError("name at least one condition; `reaper conditions` lists them")
     config = resolve(options)
