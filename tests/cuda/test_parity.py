@@ -24,7 +24,7 @@ from reaper.learning.trainer import Trainer
 from reaper.memory import items
 from reaper.memory.items import Items
 from reaper.state import Parts, clone_state, flatten, unflatten
-from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.study.conditions import CONDITIONS
 from reaper.tasks.sequence import find_task
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -112,9 +112,9 @@ def test_recorded_consolidation(name, kernel_by_kernel):
             consolidation = Consolidation(
                 context(settings, "consolidate", *tasks),
                 found,
-                condition.teaches,
-                condition.configured_retention(settings),
-                KNOWLEDGE[condition.knowledge](),
+                condition.make_objective(),
+                condition.make_retention(settings),
+                condition.make_knowledge(),
                 teachers[tasks[-1]],
             )
             memory = consolidation.run(memory).memory

@@ -40,7 +40,7 @@ from reaper.learning.trainer import Trainer
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
-from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.study.conditions import CONDITIONS
 from reaper.system import processor_name
 from reaper.tasks.task import Task
 from reaper.version import VERSION
@@ -131,9 +131,9 @@ class Benchmark:
         consolidation = Consolidation(
             context,
             (self.tasks[0], self.tasks[0]),
-            condition.teaches,
-            condition.configured_retention(context.settings),
-            KNOWLEDGE[condition.knowledge](),
+            condition.make_objective(),
+            condition.make_retention(context.settings),
+            condition.make_knowledge(),
             teacher,
         )
         _, _, trainer = consolidation.begin(memory, context.q_network(memory.agent))

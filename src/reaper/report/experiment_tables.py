@@ -22,7 +22,7 @@ from reaper.report.scores import gather_scores, within_chance
 from reaper.report.students import student_tables
 from reaper.report.text_table import UNKNOWN, TextTable, number
 from reaper.results.runs import RunResult
-from reaper.study.analyses.grid import average_of_known, choose, game_range, min_max
+from reaper.study.analyses.grid import average_of_known, choose, episode_range, min_max
 
 # -- main, extended, policy-short
 
@@ -194,7 +194,7 @@ def _point(data: ExperimentData, runs: list[RunResult]) -> list[float]:
     by_seed = []
     for run in runs:
         ranges = [
-            game_range(store.stage(digest).document("rows") if store.has(digest) else [])
+            episode_range(store.stage(digest).document("rows") if store.has(digest) else [])
             for digest in run.record.teachers
         ]
         by_seed.append([min_max(float(f.mean()), *r) for f, r in zip(run.final, ranges, strict=True)])

@@ -98,7 +98,7 @@ def build_chain(
         initial_memory.check(condition, settings, sequence)
         sequence = initial_memory.extend(sequence)
     chain = Chain(condition, sequence, seed, settings, initial_memory=initial_memory)
-    objective, inputs, names = condition.teaches, chain.inputs, sequence.names
+    objective, inputs, names = condition.make_objective(), chain.inputs, sequence.names
     chain.teachers = [SHORT_TERM.stage(inputs, name) for name in names]
     if objective.needs_generator:
         chain.generators = [

@@ -51,17 +51,19 @@ class Condition:
     base: str = ""  # the condition of which this is one point of a sweep; such a point is in no table of conditions
 
     @property
-    def teaches(self) -> Objective:
-        return OBJECTIVES[self.objective]()
-
-    @property
     def own_settings(self) -> dict[str, Any]:
         """The settings that this condition fixes, by dotted name; no preset and no user changes them."""
         name = RETENTIONS.name_of(self.retention)
         return {**{f"{name}.{key}": value for key, value in changed_fields(self.retention).items()}, **self.overrides}
 
-    def configured_retention(self, settings: Settings) -> Retention:
-        """The retention method with its hyper-parameters from the settings of a run."""
+    def make_objective(self) -> Objective:
+        return OBJECTIVES[self.objective]()
+
+    def make_knowledge(self) -> Knowledge:
+        return KNOWLEDGE[self.knowledge]()
+
+    def make_retention(self, settings: Settings) -> Retention:
+        """The retention method with the hyper-parameters that the settings of a run give it."""
         return RETENTIONS.configure(RETENTIONS.name_of(self.retention), settings)
 
     def axes(self) -> dict[str, str]:

@@ -90,14 +90,14 @@ class InitialMemory:
             if task.num_actions > self.num_actions:
                 raise UserError(f"{task.name} has {task.num_actions} actions, and {self.source} {self.num_actions}")
         context = Context(settings, self.num_actions, seed=0, names=(INITIAL_MEMORY,))
-        if missing := condition.configured_retention(settings).missing_from(context, self.found.memory):
+        if missing := condition.make_retention(settings).missing_from(context, self.found.memory):
             what = missing.removeprefix("a ")
             raise UserError(f"{condition.name} cannot continue from {self.source}: that holds no {what}")
 
     def _check_condition(self, condition: Condition) -> None:
         if condition.reverse:
             raise UserError(f"{condition.name} learns its tasks in reverse, so it cannot continue from {self.source}")
-        if not condition.teaches.consolidates:
+        if not condition.make_objective().consolidates:
             raise UserError(f"{condition.name} has no long-term memory, so it cannot continue from {self.source}")
 
     def _check_agent(self, condition: Condition, settings: Settings) -> None:

@@ -26,7 +26,7 @@ def agent_bytes(chain: Chain) -> int:
 
 def memory_bytes(chain: Chain, tasks: int) -> int:
     """The size of the long-term memory after that many tasks: the paper's memory column."""
-    retention = chain.condition.configured_retention(chain.settings)
+    retention = chain.condition.make_retention(chain.settings)
     return agent_bytes(chain) + retention.num_bytes(chain.settings, chain.sequence.num_actions, tasks)
 
 

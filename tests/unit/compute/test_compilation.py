@@ -32,7 +32,7 @@ from reaper.networks.convolutional import ConvQNetwork
 from reaper.retention.ewc import OnlineEWC
 from reaper.state import clone_state
 from reaper.study import stages
-from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.study.conditions import CONDITIONS
 from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import find_task
 
@@ -204,9 +204,9 @@ def test_every_kind_of_consolidation_compiles(name, dtype):
         consolidation = Consolidation(
             context,
             (find_task("ALE/Boxing-v5"), find_task("ALE/Pong-v5")),
-            condition.teaches,
-            condition.configured_retention(settings),
-            KNOWLEDGE[condition.knowledge](),
+            condition.make_objective(),
+            condition.make_retention(settings),
+            condition.make_knowledge(),
             teacher,
             generator,
         )

@@ -37,7 +37,7 @@ from reaper.learning.short_term import ShortTerm, Teacher
 from reaper.memory.long_term import LongTermMemory
 from reaper.progress import CurvePoints, Progress, Remark
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
-from reaper.study.conditions import CONDITIONS, KNOWLEDGE
+from reaper.study.conditions import CONDITIONS
 from reaper.tasks.sequence import TASKS, find_task, register_task
 
 SETTINGS = with_overrides(ARCADE, TINY)
@@ -301,9 +301,9 @@ def test_only_a_consolidation_that_trains_a_generator_puts_its_tests_off(name, m
     monkeypatch.setattr(ConcurrentEvaluator, "examine", lambda self, tasks, frames: told.append("examine"))
     condition, agent = CONDITIONS[name], state_tensors(context().q_network())
     generator = {f"generator.{part}": t for part, t in generator_for(SETTINGS).untrained(context()).state().items()}
-    knowledge, teacher = KNOWLEDGE[condition.knowledge](), Teacher(agent, 0.0, 1.0)
-    retention = condition.configured_retention(SETTINGS)
-    consolidation = Consolidation(context(), (DODGE, CATCH), condition.teaches, retention, knowledge, teacher)
+    knowledge, teacher = condition.make_knowledge(), Teacher(agent, 0.0, 1.0)
+    retention = condition.make_retention(SETTINGS)
+    consolidation = Consolidation(context(), (DODGE, CATCH), condition.make_objective(), retention, knowledge, teacher)
     consolidation.run(LongTermMemory(agent, ("dodge",), generator))
     expected = ["hold"] if name == "RePR" else []
     assert told == [*expected, "examine", "examine", "release", "finish"]

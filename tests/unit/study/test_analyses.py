@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from reaper.report.experiment_figures import nearest_task
-from reaper.study.analyses.grid import average_of_known, choose, game_range, min_max
+from reaper.study.analyses.grid import average_of_known, choose, episode_range, min_max
 from reaper.study.analyses.overlap import overlap_rows
 
 
 def test_a_score_is_placed_between_the_worst_and_the_best_game_of_the_teachers_tests():
     rows = [{"scores": [-3.0, 1.0]}, {"scores": [5.0, 4.0]}]
-    assert game_range(rows) == (-3.0, 5.0)
+    assert episode_range(rows) == (-3.0, 5.0)
     # (3 - -3) / (5 - -3) = 6 / 8
     assert min_max(3.0, -3.0, 5.0) == 0.75
     assert min_max(-3.0, -3.0, 5.0) == 0.0
     assert min_max(7.0, -3.0, 5.0) == 1.25  # better than any game of the teacher
     assert math.isnan(min_max(3.0, 5.0, 5.0))
-    assert all(map(math.isnan, game_range([])))
+    assert all(map(math.isnan, episode_range([])))
 
 
 def test_the_point_with_the_best_average_over_tasks_is_chosen():

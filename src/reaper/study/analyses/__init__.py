@@ -1,1 +1,1 @@
-"""What the paper computes beside training: students taught from scratch, weight sharing, and searches."""
+"""What the paper computes besides training: students from scratch, overlap of weights, and grid searches."""

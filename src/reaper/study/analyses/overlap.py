@@ -1,4 +1,4 @@
-"""Whether tasks are played with the same weights (Table F-over)."""
+"""Whether the same weights matter to several tasks (Table F-over)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fisher = Mapping[str, torch.Tensor]
 
 
 def overlap_rows(fishers: Mapping[str, Fisher]) -> list[dict[str, Any]]:
-    """The overlap of every pair of tasks, in their order; None where a task moves no weight, so that it has none."""
+    """The overlap of every pair of tasks, in their order; None if the Fisher matrix of either is zero."""
     rows = []
     for first, second in combinations(fishers, 2):
         value = float(fisher_overlap(fishers[first], fishers[second]))

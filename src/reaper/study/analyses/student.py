@@ -1,7 +1,7 @@
-"""A student taught from nothing but items: how good the items are shows in how well it comes to play (Table scratch).
+"""A student trained on items alone: its scores show how good the items are (Table scratch).
 
-The teacher answers every item once; a fresh DQN learns those answers by distillation and never plays while it learns.
-Real and dreamt items are equally many, and the student of either starts from the same weights.
+The teacher's outputs for every item are computed once. A fresh DQN learns them by distillation, without any experience
+of its own. There are as many real as generated items, and both kinds of students start from the same weights.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from reaper.tasks.task import Task
 
 
 def real_states(context: Context, tasks: Sequence[Task], actors: Sequence[QNetwork]) -> torch.Tensor:
-    """States of each task in equal shares, from what its player's training would have left in the replay; on the CPU.
+    """States of each task in equal shares, from the replay that its actor's training would have left; on the CPU.
 
-    They are gathered again when a student is taken up again: that is quick, and a checkpoint of all of them is not.
+    They are collected again when a student resumes: that is faster than saving all of them in a checkpoint.
     """
     share = context.settings.generator.pseudo_items // len(tasks)
     found = []
     for task, actor in zip(tasks, actors, strict=True):
-        apart = replace(
+        own = replace(
             context,
             names=(*context.names, "real items", task.name),
-            checkpointer=Checkpointer(stop=context.checkpointer.stop),  # saves nothing, but listens for stops
+            checkpointer=Checkpointer(stop=context.checkpointer.stop),  # saves nothing, but can be stopped
         )
-        found.append(Gathering(apart, actor, task).run().distinct_states(share, apart.rng("items")).cpu())
+        found.append(Gathering(own, actor, task).run().distinct_states(share, own.rng("items")).cpu())
     return torch.cat(found)
 
 
 def generated_states(context: Context, generator: FittedGenerator) -> torch.Tensor:
-    """As many states as a generator is otherwise asked for."""
+    """As many states as pseudo-rehearsal uses."""
+    # "dreams" is the key of a random stream: renaming it would change every result.
     return generator.sample(context.settings.generator.pseudo_items, context.rng("dreams"))
 
 
 class Student:
-    """A fresh DQN and the answered items it is taught from, for as long as a long-term agent is taught a task."""
+    """A fresh DQN and the items with targets it learns, for as many steps as consolidation takes per task."""
 
     def __init__(self, context: Context, tasks: Sequence[Task], items: Items) -> None:
         self.context, self.tasks, settings = context, tasks, context.settings
@@ -67,17 +68,17 @@ class Student:
         )
         self.best = BestWeights(weights, settings.long_term.best_window, by_score=False)
         batches = BatchSampler(items.sample, settings.training.batch_size, context.rng("batches"))
-        self.drawing = Parts(batches=batches)
-        self.trainer = Trainer(context, weights, update, self.best, batches.sample, self.drawing)
+        self.sampler = Parts(batches=batches)
+        self.trainer = Trainer(context, weights, update, self.best, batches.sample, self.sampler)
 
-    def loss(self, forward: Forward, weights: list[torch.Tensor], states: torch.Tensor, told: torch.Tensor) -> Any:
-        return distill_loss(forward(states), told).mean()
+    def loss(self, forward: Forward, weights: list[torch.Tensor], states: torch.Tensor, targets: torch.Tensor) -> Any:
+        return distill_loss(forward(states), targets).mean()
 
     def learn(self) -> list[Row]:
-        """Trains to the end; the network then has the weights of the best window, and the rows are its tests."""
+        """Trains to the end and returns the evaluations; the network then has the weights of the best window."""
         context, titles = self.context, " and ".join(task.title for task in self.tasks)
-        context.checkpointer.register("drawing", self.drawing)
+        context.checkpointer.register("drawing", self.sampler)
         with self.trainer.evaluator as evaluator:
-            self.trainer.run(f"teach {titles}", context.settings.long_term.agent_steps, self.tasks)
+            self.trainer.run(f"train student of {titles}", context.settings.long_term.agent_steps, self.tasks)
             self.best.put_back()
             return evaluator.finish()

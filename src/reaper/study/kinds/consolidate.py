@@ -36,7 +36,7 @@ class ConsolidateStage(StageKind):
         """`tasks` are those learnt before and, last, the new one; parents are `memory`, `teacher`, `generator`."""
         retention, axes = condition.retention, condition.axes()
         methods = [axes["retention"]]
-        if retention.uses_generator or condition.teaches.needs_generator:
+        if retention.uses_generator or condition.make_objective().needs_generator:
             methods.append(inputs.settings.generator.name)
         owner = condition.name
         if not parents.get("memory"):
