@@ -4,9 +4,12 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 
 import pytest
-from conftest import run_tiny
+from conftest import plan_tiny, run_tiny
 
 import reaper
+from reaper.cli.main import main
+from reaper.config.overrides import with_overrides
+from reaper.config.presets import PAPER
 from reaper.errors import UserError
 from reaper.plugins import Registry
 from reaper.results.runs import read_results
@@ -20,7 +23,7 @@ class Pull(reaper.Recall):
     def __init__(self, anchor, strength):
         self.anchor, self.strength = anchor, strength
 
-    def combine(self, new_task, weights, answers=None, *known):
+    def combine(self, new_task, weights, outputs=None, *known):
         return new_task.mean() + self.strength * sum(
             (w - a).square().sum() for w, a in zip(weights, self.anchor, strict=True)
         )
@@ -64,6 +67,43 @@ def test_a_registered_method_runs_alongside_the_others_and_has_its_effect(tmp_pa
         moved[result.name] = sum((first[name] - second[name]).abs().sum().item() for name in first)
     assert moved["stay-close-0"] == moved["no-reh"]  # the same loss, so the same weights
     assert moved["stay-close-1e+06"] < 0.5 * moved["no-reh"]
+
+
+def test_its_hyper_parameter_is_a_setting(stay_close):
+    """A condition that leaves it open takes the user's value; one that fixes it keeps its own."""
+    reaper.register_condition(reaper.Condition("stay-close-open", "distillation", StayClose()))
+    names = ["stay-close-open", "stay-close-0"]
+    usual = plan_tiny(names, tasks="catch,dodge").chains
+    stronger = plan_tiny(names, tasks="catch,dodge", overrides={"stay-close.strength": "0.3"}).chains
+    found = [chain.condition.make_retention(chain.settings).strength for chain in (*usual, *stronger)]
+    assert found == [1.0, 0.0, 0.3, 0.0]
+    assert [chain.memories[1].spec["settings"]["methods"] for chain in stronger] == [
+        {"stay-close": {"strength": 0.3}},
+        {"stay-close": {"strength": 0.0}},
+    ]
+    assert "methods" not in usual[0].memories[1].spec["settings"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--stay-close.strenght", "1"], "unknown setting 'stay-close.strenght'; did you mean 'stay-close.strength'?"),
+        (["--stay-close.strength", "much"], "--stay-close.strength takes float, not 'much'"),
+        (["--stay-close.strength", "inf"], "--stay-close.strength must be a finite number, not inf"),
+    ],
+)
+def test_its_hyper_parameter_is_checked_on_the_command_line(stay_close, words, message, capfd):
+    assert main(["run", "stay-close-0", "--tasks", "catch", *words]) == 2
+    assert capfd.readouterr().err == f"reaper: {message}\n"
+
+
+def test_a_method_from_an_entry_point_has_settings_too(monkeypatch):
+    point = EntryPoint("from-afar", "test_plugins:StayClose", "reaper.retentions")
+    monkeypatch.setattr("reaper.plugins.entry_points", lambda group: [point] if group == point.group else [])
+    monkeypatch.setattr(RETENTIONS, "_entry_points_read", False)
+    settings = with_overrides(PAPER, {"from-afar.strength": "0.3"})
+    assert RETENTIONS.configure("from-afar", settings).strength == 0.3
+    del RETENTIONS["from-afar"]
 
 
 def test_entry_points_are_found(monkeypatch):

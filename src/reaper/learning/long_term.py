@@ -42,7 +42,7 @@ class Both:
 
     def draw(self, updates: int) -> list[Batch]:
         size = self.objective.batches.batch_size
-        new, drawn = self.objective.batches.sample(updates), self.recall.draw(updates * size)
+        new, drawn = self.objective.batches.sample(updates), self.recall.sample(updates * size)
         return list(zip(new, split_batches(drawn, size) if drawn else [()] * updates, strict=True))
 
     def loss(self, forward: Forward, weights: list[torch.Tensor], new: Batch, old: Batch) -> torch.Tensor:

@@ -37,8 +37,8 @@ class Recall:
 
     alpha: float | None = None  # the weight of the new task against the recalled ones, where a method has one
 
-    def draw(self, count: int) -> tuple[torch.Tensor, ...]:
-        """The batch to rehearse, if any: `count` states, and whatever `combine` has to know about each."""
+    def sample(self, count: int) -> tuple[torch.Tensor, ...]:
+        """Items to rehearse, if any: `count` states, and whatever `combine` has to know about each."""
         return ()
 
     def combine(
@@ -51,7 +51,7 @@ class Recall:
         """The loss of an update. It must be a pure function of its arguments, since it may be compiled.
 
         `new_task` is one loss per item, or their mean; `weights` are the student's, in the order of its parameters;
-        `outputs` are the student's for the drawn states, and `known` is what was drawn with them.
+        `outputs` are the student's for the sampled states, and `known` is what was sampled with them.
         """
         return new_task.mean()
 
@@ -59,7 +59,7 @@ class Recall:
         """Frees large arrays once training is over."""
 
     def state(self) -> State:
-        """What a checkpoint has to hold: whatever `draw` changes, such as a random number generator."""
+        """What a checkpoint has to hold: whatever `sample` changes, such as a random number generator."""
         return {}
 
     def restore(self, state: State) -> None:

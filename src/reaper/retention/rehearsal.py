@@ -31,7 +31,7 @@ class RecalledItems(Recall):
         self.alpha: float = context.settings.long_term.alpha_for(tasks_before + 1)
         self.rng = context.rng("retained batches")
 
-    def draw(self, count: int) -> tuple[torch.Tensor, ...]:
+    def sample(self, count: int) -> tuple[torch.Tensor, ...]:
         return self.items.sample(count, self.rng)
 
     def combine(self, new_task, weights, outputs=None, *known) -> torch.Tensor:  # noqa: ANN001

@@ -1,4 +1,6 @@
-"""What retention methods add to the loss, against arithmetic done by hand."""
+"""What retention methods add to the loss and pass on to the next memory, against arithmetic done by hand."""
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +12,16 @@ from reaper.context import Context, state_tensors
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
-from reaper.retention import EWC, NoRetention, OnlineEWC
+from reaper.retention import (
+    EWC,
+    CompressedRehearsal,
+    LimitedRehearsal,
+    NoRetention,
+    OnlineEWC,
+    PseudoRehearsal,
+    Rehearsal,
+    UntrainedGenerator,
+)
 from reaper.retention.rehearsal import RecalledItems
 
 SETTINGS = with_overrides(ARCADE, {**TINY, "long-term.alpha": 0.25})
@@ -19,11 +30,12 @@ LOSSES = torch.tensor([1.0, 3.0])
 
 
 def network(shift: float = 0.0):
-    made = CONTEXT.q_network()
+    """The same network every time, with all parameters moved by `shift`."""
+    built = CONTEXT.q_network()
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in built.parameters():
             parameter.add_(shift)
-    return made
+    return built
 
 
 def constant(value: float) -> dict[str, torch.Tensor]:
@@ -33,10 +45,10 @@ def constant(value: float) -> dict[str, torch.Tensor]:
 PARAMETERS = sum(p.numel() for p in network().parameters())
 
 
-def test_nothing_adds_nothing():
+def test_no_retention_adds_nothing_to_the_loss():
     memory = LongTermMemory(state_tensors(network()), ("a",))
     recall = NoRetention().recall(CONTEXT, memory, QValues(), network())
-    assert recall.draw(5) == ()
+    assert recall.sample(5) == ()
     assert recall.combine(LOSSES, list(network(5.0).parameters())).item() == 2.0
 
 
@@ -46,10 +58,10 @@ def test_ewc_has_a_penalty_for_every_earlier_task():
     retained |= {f"anchor.0.{name}": value for name, value in state_tensors(network(-0.5)).items()}
     memory = LongTermMemory(state_tensors(network()), ("a", "b"), retained)
     recall = EWC(ewc_lambda=4.0).recall(CONTEXT, memory, QValues(), network())
-    # The second anchor is the agent itself: nothing. The first is 0.5 away everywhere: 2 * 0.25 a parameter.
+    # The second anchor is the agent itself: nothing. The first is 0.5 away everywhere: 2 * 0.25 per parameter.
     at_agent = recall.combine(LOSSES, list(network().parameters())).item()
     assert at_agent == pytest.approx(2.0 + 4.0 / 2 * 2.0 * 0.25 * PARAMETERS, rel=1e-4)
-    # Moved by 0.1: 2 * 0.36 + 3 * 0.01 a parameter.
+    # Moved by 0.1: 2 * 0.36 + 3 * 0.01 per parameter.
     moved = recall.combine(LOSSES, list(network(0.1).parameters())).item()
     assert moved == pytest.approx(2.0 + 4.0 / 2 * (2.0 * 0.36 + 3.0 * 0.01) * PARAMETERS, rel=1e-4)
 
@@ -77,31 +89,109 @@ def test_the_online_fisher_is_normalised_then_decayed():
 def test_rehearsed_items_are_weighed_against_the_new_task():
     items = Items(torch.zeros(4, 2, 16, 16, dtype=torch.uint8), torch.ones(4, 6))
     recall = RecalledItems(CONTEXT, items, QValues(), tasks_before=1)
-    states, known = recall.draw(10)
+    states, targets = recall.sample(10)
     assert states.shape == (10, 2, 16, 16)
-    answers = torch.full((10, 6), 3.0)  # off by two in each of six actions: 24
-    loss = recall.combine(torch.tensor(2.0), [], answers, known)
+    outputs = torch.full((10, 6), 3.0)  # off by two for each of six actions: 6 * 2**2 = 24
+    loss = recall.combine(torch.tensor(2.0), [], outputs, targets)
     assert loss.item() == pytest.approx(0.25 * 2.0 + 0.75 * 24.0)
 
 
-def test_knowledge_teaches_what_it_says():
+def test_each_kind_of_knowledge_has_its_own_loss():
     teacher, student = torch.tensor([[1.0, 5.0, 3.0]]), torch.tensor([[0.0, 0.0, 0.0]])
     assert QValues().teach(student, teacher, 0, 0).tolist() == [35.0]  # 1 + 25 + 9
-    # Mean 3, deviation 2: the teacher says -1, 1, 0.
+    # Mean 3, deviation 2: the targets are -1, 1, 0.
     assert StandardisedQValues().teach(student, teacher, 3.0, 2.0).tolist() == [2.0]
     # Three equal logits: the best action has probability 1/3, and -log(1/3) = 1.098612.
     assert Policy().teach(student, teacher, 0, 0).item() == pytest.approx(1.098612)
 
 
 @pytest.mark.parametrize("method", [EWC(), OnlineEWC()])
-def test_the_fisher_matrix_of_a_network_that_folds_its_frames_is_the_same(method):
-    """As on a GPU: a folded network calls no layer, and the Fisher matrix is made layer by layer."""
+def test_the_fisher_matrix_of_a_network_that_uses_space_to_depth_is_the_same(method):
+    """As on a GPU: such a network calls no layer, and the Fisher matrix is computed layer by layer."""
     states = torch.randint(0, 256, (64, 2, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     found = []
-    for folds in (False, True):
+    for space_to_depth in (False, True):
         agent = network()
-        agent.space_to_depth = folds
+        agent.space_to_depth = space_to_depth
         found.append(method.remember(CONTEXT, None, agent, Items(states)).retained)
     assert found[0].keys() == found[1].keys()
     for name, tensor in found[0].items():
         assert torch.equal(tensor, found[1][name]), name
+
+
+# -- what is passed on
+
+AGENT = state_tensors(network())
+STATES = Items(torch.randint(0, 256, (80, 2, 16, 16), generator=torch.Generator().manual_seed(1)).to(torch.uint8))
+
+
+def learn_two_tasks(method):
+    """The memory after two tasks whose states are the same."""
+    memory = None
+    for tasks in (("a",), ("a", "b")):
+        remembered = method.remember(CONTEXT, memory, network(), STATES)
+        memory = LongTermMemory(AGENT, tasks, remembered.retained)
+    return memory
+
+
+METHODS = [
+    NoRetention(),
+    EWC(),
+    OnlineEWC(),
+    Rehearsal(capacity=20),
+    LimitedRehearsal(capacity=6),
+    PseudoRehearsal(),
+    UntrainedGenerator(),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_a_method_passes_on_as_many_bytes_as_it_announces(method):
+    memory = learn_two_tasks(method)
+    passed_on = sum(tensor.numel() * tensor.element_size() for tensor in memory.retained.values())
+    assert passed_on == method.num_bytes(SETTINGS, 6, 2)
+
+
+def test_bytes_by_hand():
+    network_bytes, item = 4 * PARAMETERS, 2 * 16 * 16
+    assert NoRetention().num_bytes(SETTINGS, 6, 3) == 0
+    assert EWC().num_bytes(SETTINGS, 6, 3) == 5 * network_bytes  # three Fisher diagonals, two anchors
+    assert OnlineEWC().num_bytes(SETTINGS, 6, 3) == network_bytes
+    assert Rehearsal(capacity=20).num_bytes(SETTINGS, 6, 3) == 20 * item
+    assert CompressedRehearsal(capacity=6).num_bytes(SETTINGS, 6, 3) == 6 * item
+
+
+def test_compressed_items_never_exceed_their_bytes():
+    method = CompressedRehearsal(capacity=12, max_items=80)
+    memory = learn_two_tasks(method)
+    passed_on = sum(tensor.numel() * tensor.element_size() for tensor in memory.retained.values())
+    assert 0 < passed_on <= method.num_bytes(SETTINGS, 6, 2)
+
+
+@pytest.mark.parametrize("method", METHODS[1:], ids=lambda method: type(method).__name__)
+def test_a_memory_of_another_method_lacks_something(method):
+    assert method.missing_from(CONTEXT, learn_two_tasks(method)) is None
+    missing = method.missing_from(CONTEXT, LongTermMemory(AGENT, ("a", "b")))
+    assert missing in (
+        "a generator",
+        "stored items of every task",
+        "a Fisher matrix of every task",
+        "a running Fisher matrix",
+    )
+
+
+def test_an_untrained_generator_is_the_one_that_training_starts_from():
+    trained, untrained = (method.remember(CONTEXT, None, network(), STATES) for method in METHODS[-2:])
+    assert trained.retained.keys() == untrained.retained.keys()
+    assert (len(untrained.curve), len(trained.curve)) == (0, 4)  # TINY: 8 steps, of which each call makes two
+    nothing = replace(CONTEXT, settings=with_overrides(SETTINGS, {"gan.steps": 0}))
+    started = PseudoRehearsal().remember(nothing, None, network(), STATES)
+    for name, tensor in untrained.retained.items():
+        assert torch.equal(started.retained[name], tensor)
+        assert tensor.dtype == torch.float32
+
+
+def test_a_short_term_generator_is_adopted_only_by_pseudo_rehearsal():
+    generator = {"layers.0.weight": torch.ones(2)}
+    assert PseudoRehearsal().adopt(generator).retained == {"generator.layers.0.weight": generator["layers.0.weight"]}
+    assert Rehearsal().adopt(generator) is None
