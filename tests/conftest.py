@@ -66,16 +66,16 @@ def tiny_run(tmp_path_factory):
     return folder
 
 
-def run_words(out, *conditions, tasks="catch", seeds=(0,), every="10m"):
-    """The same study as `run_tiny`, as it is typed."""
+def run_args(out, *conditions, tasks="catch", seeds=(0,), every="10m"):
+    """The same study as `run_tiny`, as command-line arguments."""
     settings = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
-    words = ["run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds), "--out", str(out), "--device", "cpu"]
-    return [*words, "--workers", "1", "--checkpoint-every", every, *settings]
+    args = ["run", *conditions, "--tasks", tasks, "--seeds", *map(str, seeds), "--out", str(out), "--device", "cpu"]
+    return [*args, "--workers", "1", "--checkpoint-every", every, *settings]
 
 
 @pytest.fixture(scope="session")
 def two_seeds(tmp_path_factory):
-    """A finished run that has a stage of every kind, with two seeds; whoever changes a file puts it back."""
+    """A finished run that has a stage of every kind, with two seeds; a test that changes a file restores it."""
     folder = tmp_path_factory.mktemp("two") / "run"
     run_tiny(folder, ["DGDMN"], "catch", seeds=(0, 1))
     return folder

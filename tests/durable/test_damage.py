@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from conftest import run_tiny, run_words
+from conftest import run_args, run_tiny
 from ruins import DAMAGES, command, contents, flipped, refused, results, seeded
 
 from reaper.cli.main import main
@@ -28,7 +28,7 @@ def counterparts(out):
 
 def uses(out, path):
     """The commands that read a file."""
-    yield run_words(out, "DGDMN", seeds=(0, 1))
+    yield run_args(out, "DGDMN", seeds=(0, 1))
     if path.parent == out or path.parent.name == "runs" or path.name in READ_BY_REPORT:
         yield ["report", out]
     memories = {digest for run in Store(out).runs() for digest in run.memories} if path.parent.name != "runs" else {}
@@ -83,7 +83,7 @@ def test_a_stage_under_another_name_is_found(two_seeds, tmp_path, capfd):
     b.rename(a)
     (tmp_path / "moved").rename(b)
     assert len([problem for problem in verify(out) if problem.damaged]) == 2
-    assert "holds another stage" in refused(capfd, 2, *run_words(out, "DGDMN"))
+    assert "holds another stage" in refused(capfd, 2, *run_args(out, "DGDMN"))
 
 
 def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
@@ -121,7 +121,7 @@ def test_what_is_set_aside_is_made_again_with_the_same_bytes(two_seeds, tmp_path
     assert main(["verify", str(out), "--set-aside"]) == 1
     for name in spoilt:
         assert (out / "damaged" / name).read_bytes() == damaged[name]
-    assert command(capfd, *run_words(out, "DGDMN", seeds=(0, 1)))[0] == 0
+    assert command(capfd, *run_args(out, "DGDMN", seeds=(0, 1)))[0] == 0
     assert results(out) | {f"runs/{run.name}.json": b""} == results(two_seeds) | {f"runs/{run.name}.json": b""}
     assert main(["verify", str(out)]) == 0
 
@@ -146,7 +146,7 @@ def test_damaged_checkpoints_are_never_gone_on_from(half_finished, tmp_path, dam
         DAMAGES[damage](newest / name, None, seeded(damage, name, "newest"))
         before = contents(out)
         assert [problem.harmless for problem in verify(out)] == [False, False]
-        words = run_words(out, "RePR", tasks="catch,dodge", every="24")
+        words = run_args(out, "RePR", tasks="catch,dodge", every="24")
         assert "no intact checkpoint" in refused(capfd, 2, *words)
         assert contents(out) == before
         for folder, data in whole.items():

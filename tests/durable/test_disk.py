@@ -9,7 +9,7 @@ import subprocess
 from contextlib import contextmanager
 
 import pytest
-from conftest import plan_tiny, run_plan, run_tiny, run_words
+from conftest import plan_tiny, run_args, run_plan, run_tiny
 from ruins import command, contents, refused, results
 
 from reaper.errors import StorageFailed
@@ -153,7 +153,7 @@ def test_a_disk_that_fills_up(undisturbed, disk, capfd):
     """It is enlarged until the run finishes; before that, every attempt ends in one line."""
     size, codes = 16_384, []
     while (not codes or codes[-1] != 0) and len(codes) < 40:
-        code, lines = command(capfd, *run_words(disk / "out", "RePR", **WORDS))
+        code, lines = command(capfd, *run_args(disk / "out", "RePR", **WORDS))
         codes.append(code)
         if code:
             assert (code, len(lines)) == (74, 1), lines
@@ -176,8 +176,8 @@ def test_a_read_only_disk(undisturbed, disk, capfd):
     assert mount("-o", "remount,ro", str(disk))
     before = contents(disk)
     for words in (
-        run_words(out, "RePR", **WORDS),
-        run_words(disk / "new", "RePR", **WORDS),
+        run_args(out, "RePR", **WORDS),
+        run_args(disk / "new", "RePR", **WORDS),
         ["report", out],
         ["export", out, disk / "pack.reaper"],
         ["verify", out, "--set-aside"],

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from conftest import run_tiny, run_words
+from conftest import run_args, run_tiny
 from ruins import command, contents, flipped, refused, results, seeded
 
 import reaper
@@ -172,7 +172,7 @@ def test_half_precision_is_marked_and_never_taken_for_a_stage(two_seeds, tmp_pat
     digest = Store.open(out).runs()[0].memories[0]
     shutil.rmtree(out / "stages" / digest)
     shutil.copytree(folder, out / "stages" / digest)
-    assert "is not the manifest of a finished stage" in refused(capfd, 2, *run_words(out, "DGDMN"))
+    assert "is not the manifest of a finished stage" in refused(capfd, 2, *run_args(out, "DGDMN"))
 
 
 def test_what_half_precision_cannot_hold_is_refused(two_seeds, tmp_path, capfd, monkeypatch):

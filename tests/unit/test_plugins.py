@@ -31,7 +31,7 @@ class Pull(reaper.Recall):
 
 @dataclass(frozen=True)
 class StayClose(reaper.Retention):
-    """The example of CONTRIBUTING.md."""
+    """Pulls the weights towards those of the previous agent."""
 
     strength: float = 1.0
     needs_states = False

@@ -52,7 +52,10 @@ def run_stage(
         if not store.has(stage.digest):
             folder = CheckpointDir(store.unfinished(stage.digest), stage.digest)
             checkpointer = Checkpointer(folder, resources.checkpoint_interval, stop, progress.remark)
-            _run(stage, StageRun(stage.spec, store, resources, progress, checkpointer))
+            run = StageRun(
+                spec=stage.spec, store=store, resources=resources, progress=progress, checkpointer=checkpointer
+            )
+            _run(stage, run)
     finally:
         try:
             if checkpointer:

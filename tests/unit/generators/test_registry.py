@@ -33,9 +33,9 @@ class Mean(reaper.FittedGenerator):
 class MeanTraining(reaper.GeneratorTraining):
     """A running mean over batches, weighed as the GAN's batches are: the new task has 1/T of them."""
 
-    def __init__(self, context, kind, states, pseudo_items, num_tasks):
+    def __init__(self, context, kind, sources):
         super().__init__(context, kind.steps)
-        self.kind, self.sources = kind, [states, *[pseudo_items] * (num_tasks - 1)]
+        self.kind, self.sources = kind, sources
         self.rng = context.rng("mean")
         self.total = torch.zeros(context.observation.shape)
         self.parts |= {"batches": self.rng}
@@ -69,7 +69,7 @@ class MeanGenerator(reaper.Generator):
     spread: float = positive(10.0, "standard deviation of the noise")
 
     def training(self, context, new_states, pseudo_items, num_tasks):
-        return MeanTraining(context, self, new_states, pseudo_items, num_tasks)
+        return MeanTraining(context, self, [new_states, *[pseudo_items] * (num_tasks - 1)])
 
     def untrained(self, context):
         return Mean(torch.zeros(context.observation.shape), self.spread)

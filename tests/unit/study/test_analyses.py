@@ -11,13 +11,13 @@ from reaper.study.analyses.grid import average_of_known, choose, episode_range, 
 from reaper.study.analyses.overlap import overlap_rows
 
 
-def test_a_score_is_placed_between_the_worst_and_the_best_game_of_the_teachers_tests():
+def test_a_score_is_normalised_by_the_worst_and_the_best_episode_of_the_teacher():
     rows = [{"scores": [-3.0, 1.0]}, {"scores": [5.0, 4.0]}]
     assert episode_range(rows) == (-3.0, 5.0)
     # (3 - -3) / (5 - -3) = 6 / 8
     assert min_max(3.0, -3.0, 5.0) == 0.75
     assert min_max(-3.0, -3.0, 5.0) == 0.0
-    assert min_max(7.0, -3.0, 5.0) == 1.25  # better than any game of the teacher
+    assert min_max(7.0, -3.0, 5.0) == 1.25  # better than any episode of the teacher
     assert math.isnan(min_max(3.0, 5.0, 5.0))
     assert all(map(math.isnan, episode_range([])))
 
@@ -29,7 +29,7 @@ def test_the_point_with_the_best_average_over_tasks_is_chosen():
     assert averages["50"] == 0.5
     assert averages["100"] == pytest.approx(0.6)
     assert choose(averages) == "100"  # of equal ones the first
-    assert average_of_known([0.4, math.nan]) == 0.4  # a task that cannot be normalised has no say
+    assert average_of_known([0.4, math.nan]) == 0.4  # a task that cannot be normalised does not count
     assert choose({"a": math.nan}) is None
 
 
@@ -50,7 +50,7 @@ def test_overlap_of_three_tasks_by_hand():
     assert found["frog", "still"] is None
 
 
-def test_a_dreamt_state_belongs_to_the_task_of_the_nearest_real_one():
+def test_a_generated_state_belongs_to_the_task_of_the_nearest_real_one():
     def state(left, right):
         return np.array([[[left, right]]], dtype=np.uint8)  # one frame of 1 x 2 pixels
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import plan_tiny, run_tiny, run_words
+from conftest import plan_tiny, run_args, run_tiny
 
 import reaper
 from reaper.cli.main import main
@@ -160,11 +160,11 @@ def test_a_source_without_a_memory_is_a_one_line_error(tiny_run, tmp_path, capsy
         (tmp_path / "nothing", "is not a run of reaper"),
         (tiny_run, "holds several runs"),
     ):
-        assert main([*run_words(out, "RePR", tasks="shooter"), "--continue-from", str(source)]) == 2
+        assert main([*run_args(out, "RePR", tasks="shooter"), "--continue-from", str(source)]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
-    assert main([*run_words(out, "RePR", tasks="shooter"), "--from-seed", "0"]) == 2
+    assert main([*run_args(out, "RePR", tasks="shooter"), "--from-seed", "0"]) == 2
     assert not out.exists()
 
 

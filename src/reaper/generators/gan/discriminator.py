@@ -23,7 +23,7 @@ def _convolution(channels: int, filters: int, kernel: int, stride: int) -> nn.Mo
     """SAME padding: the side shrinks by exactly the stride."""
     if kernel == stride:
         return PatchConvolution(channels, filters, kernel)
-    return nn.Conv2d(channels, filters, kernel, stride, (kernel - stride + 1) // 2)
+    return nn.Conv2d(channels, filters, kernel, stride=stride, padding=(kernel - stride + 1) // 2)
 
 
 class Discriminator(nn.Module):

@@ -49,7 +49,8 @@ def _deconvolution(channels: int, filters: int, kernel: int, stride: int) -> nn.
     if kernel == stride:
         return PatchDeconvolution(channels, filters, kernel)
     padding = (kernel - stride + 1) // 2
-    return nn.ConvTranspose2d(channels, filters, kernel, stride, padding, 2 * padding - (kernel - stride))
+    output_padding = 2 * padding - (kernel - stride)
+    return nn.ConvTranspose2d(channels, filters, kernel, stride=stride, padding=padding, output_padding=output_padding)
 
 
 def _normalised(activations: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> torch.Tensor:
@@ -57,9 +58,15 @@ def _normalised(activations: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> tor
     statistics of their C channels."""
     last = activations.permute(0, 2, 3, 1)
     flat = last.reshape(-1, last.shape[3] // (s * s))
-    means, variances, momentum = layer.running_mean, layer.running_var, layer.momentum or 0.0
     normalised = functional.batch_norm(
-        flat, means, variances, layer.weight, layer.bias, layer.training, momentum, layer.eps
+        flat,
+        layer.running_mean,
+        layer.running_var,
+        weight=layer.weight,
+        bias=layer.bias,
+        training=layer.training,
+        momentum=layer.momentum or 0.0,
+        eps=layer.eps,
     )
     return normalised.view(last.shape).permute(0, 3, 1, 2)
 
@@ -106,8 +113,14 @@ class GeneratorNetwork(nn.Module):
 
     def _strided(self, layer: nn.ConvTranspose2d, x: torch.Tensor) -> torch.Tensor:
         weight, bias = self._cast(layer, x.dtype)
-        stride, padding, output_padding = layer.stride[0], int(layer.padding[0]), layer.output_padding[0]
-        return functional.conv_transpose2d(x, channels_last(weight), bias, stride, padding, output_padding)
+        return functional.conv_transpose2d(
+            x,
+            channels_last(weight),
+            bias,
+            stride=layer.stride[0],
+            padding=int(layer.padding[0]),
+            output_padding=layer.output_padding[0],
+        )
 
     def _cast(self, layer: nn.ConvTranspose2d, compute_dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Weights and biases of a layer before batch normalisation. In training, normalisation cancels the biases, so

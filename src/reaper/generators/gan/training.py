@@ -86,7 +86,8 @@ class Adversaries:
         real = self.seen(real_pixels, real_noise)
         norms = gradient_norms(forward(interpolate(real, fake, epsilon), input_gradients=True))
         real_scores, fake_scores = forward(torch.cat([real, fake])).split(len(real))
-        return disc_loss(real_scores, fake_scores, norms, self.gan.gradient_penalty, self.gan.drift)
+        penalty, drift = self.gan.gradient_penalty, self.gan.drift
+        return disc_loss(real_scores, fake_scores, norms, penalty=penalty, drift=drift)
 
     def generator_loss(
         self, forward: Forward, weights: list[torch.Tensor], latents: torch.Tensor, noise: torch.Tensor
@@ -108,7 +109,8 @@ class AdversarialTraining(GeneratorTraining):
         self.pair = pair = Adversaries(context, gan, states, compute_dtype)
         d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (
-            Adam(weights, gan.learning_rate, gan.beta1, gan.beta2, gan.epsilon) for weights in (d_weights, g_weights)
+            Adam(weights, gan.learning_rate, beta1=gan.beta1, beta2=gan.beta2, epsilon=gan.epsilon)
+            for weights in (d_weights, g_weights)
         )
         options: dict[str, Any] = {"compiles": compiles, "compute_dtype": compute_dtype, "concurrent_gradients": False}
         self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, **options)

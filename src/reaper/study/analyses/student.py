@@ -77,7 +77,7 @@ class Student:
     def learn(self) -> list[Row]:
         """Trains to the end and returns the evaluations; the network then has the weights of the best window."""
         context, titles = self.context, " and ".join(task.title for task in self.tasks)
-        context.checkpointer.register("drawing", self.sampler)
+        context.checkpointer.register("drawing", self.sampler)  # the name in checkpoints of earlier versions
         with self.trainer.evaluator as evaluator:
             self.trainer.run(f"train student of {titles}", context.settings.long_term.agent_steps, self.tasks)
             self.best.put_back()
