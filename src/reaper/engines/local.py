@@ -110,7 +110,8 @@ class _WorkerPool:
     def _submit_ready(self) -> None:
         while not self.failure and len(self.running) < self.resources.workers and (stage := self.scheduler.take()):
             spec, folder = json.dumps(stage.spec), str(self.scheduler.store.folder)
-            self.running[self.pool.submit(_work, spec, stage.title, folder, self.stage_resources)] = stage
+            future = self.pool.submit(_work, spec, stage.title, folder, resources=self.stage_resources)
+            self.running[future] = stage
             self.scheduler.listener(stage, StageStarted())
 
     def _collect(self) -> None:

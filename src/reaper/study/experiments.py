@@ -9,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from reaper.errors import UserError, unknown
 from reaper.paper.results import EWC_LAMBDAS, IMPORTANCE, MAIN_ALPHAS, ONLINE_EWC_GAMMAS, ONLINE_EWC_LAMBDAS
 from reaper.storage.records import AnalysisStageEntry, ExperimentRecord
+from reaper.study.analysis_stages import AnalysisStage, no_stages, overlaps, students
 from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
-from reaper.study.kinds.base import Stage
-from reaper.study.kinds.evaluate import EVALUATE
-from reaper.study.kinds.fisher import FISHER, OVERLAP
-from reaper.study.kinds.generator import GENERATOR
-from reaper.study.kinds.student import STUDENT
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
 from reaper.study.plan import Plan, StudyConfig, resolve
 from reaper.tasks.sequence import Sequence
@@ -30,29 +25,17 @@ class TooFewTasks(UserError):
     """The sequence is too short for an experiment."""
 
 
-class AnalysisStage(NamedTuple):
-    """A stage that an analysis adds, and its role in the analysis."""
-
-    stage: Stage
-    role: str
-    about: Mapping[str, Any]
-
-
 AddStages = Callable[[list[Chain]], list[AnalysisStage]]  # the chains of one seed -> the stages of the analysis
 
 
-def no_stages(chains: list[Chain]) -> list[AnalysisStage]:
-    return []
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One table or figure of the paper."""
 
     name: str
     about: str
     shows: str  # where in the paper
-    analysis: str  # how its results are read (report/analyses.py)
+    analysis: str  # how its results are read (report/experiment_sections.py)
     conditions: tuple[Condition, ...]
     two_task_conditions: tuple[Condition, ...] = ()  # these learn only the first two tasks
     analysis_stages: AddStages = no_stages
@@ -79,95 +62,63 @@ def _grids() -> tuple[Condition, ...]:
     return (*ewc, *online)
 
 
-# -- the stages that analyses add
-
-
-def students(chains: list[Chain]) -> list[AnalysisStage]:
-    """A student of each task and one of all of them, each from real and from generated items."""
-    (chain,) = chains
-    inputs, names = chain.inputs, chain.sequence.names
-    generators = [GENERATOR.stage(inputs, n, t) for n, t in zip(names, chain.teachers, strict=True)]
-    found = [
-        AnalysisStage(stage, "generator", {"tasks": [name]}) for name, stage in zip(names, generators, strict=True)
-    ]
-    cases: list[tuple[tuple[str, ...], Stage, list[Stage], Stage]] = [
-        ((name,), teacher, [teacher], generator)
-        for name, teacher, generator in zip(names, chain.teachers, generators, strict=True)
-    ]
-    if len(names) > 1:
-        cases.append((names, chain.memories[-1], chain.teachers, chain.memories[-1]))
-    for tasks, teacher, actors, generator in cases:
-        for items, sources in (("real", actors), ("generated", [generator])):
-            student = STUDENT.stage(inputs, tasks, items, teacher=teacher, sources=sources)
-            title = f"evaluate {student.title.removesuffix(f' (seed {chain.seed})')}"
-            evaluation = EVALUATE.stage(inputs, title, tasks, student)
-            about = {"items": items, "tasks": list(tasks)}
-            found += [AnalysisStage(student, "student", about), AnalysisStage(evaluation, "evaluation", about)]
-    return found
-
-
-def overlaps(chains: list[Chain]) -> list[AnalysisStage]:
-    """The Fisher matrix of each last agent on each task, and how far the weights that matter are the same."""
-    found = []
-    for chain in chains:
-        name, inputs, tasks = chain.condition.name, chain.inputs, chain.sequence.names
-        fishers = [
-            FISHER.stage(inputs, name, task, agent=chain.memories[-1], teacher=teacher)
-            for task, teacher in zip(tasks, chain.teachers, strict=True)
-        ]
-        found += [AnalysisStage(stage, "fisher", {"condition": name}) for stage in fishers]
-        overlap = OVERLAP.stage(inputs, name, tasks, fishers)
-        found.append(AnalysisStage(overlap, "overlap", {"condition": name}))
-    return found
-
-
 # -- the table
 
 _TABLE = (
     Experiment(
-        "main", "nine conditions learn three tasks", "Table score-table, Fig. main-results", "scores", _rows(*MAIN)
+        name="main",
+        about="nine conditions learn three tasks",
+        shows="Table score-table, Fig. main-results",
+        analysis="scores",
+        conditions=_rows(*MAIN),
     ),
     Experiment(
-        "extended",
-        "six tasks: what happens beyond capacity",
-        "Fig. extend-results",
-        "scores",
-        _rows("reh-extend", "RePR-extend", "reh-extend-policy", "RePR-extend-policy"),
+        name="extended",
+        about="six tasks: more than the network has capacity for",
+        shows="Fig. extend-results",
+        analysis="scores",
+        conditions=_rows("reh-extend", "RePR-extend", "reh-extend-policy", "RePR-extend-policy"),
         tasks="arcade-6",
     ),
     Experiment(
-        "policy-short",
-        "only the policy is kept, and for a shorter time: does EWC work then?",
-        "Fig. policy-only-results",
-        "scores",
-        _rows("ewc-policy-short", "online-ewc-policy-short", "RePR-policy-short"),
+        name="policy-short",
+        about="only the policy is retained, with a quarter of the long-term training: does EWC work then?",
+        shows="Fig. policy-only-results",
+        analysis="scores",
+        conditions=_rows("ewc-policy-short", "online-ewc-policy-short", "RePR-policy-short"),
     ),
     Experiment(
-        "item-quality",
-        "students trained from scratch on real or on generated items",
-        "Table scratch, Fig. real-fake-ims",
-        "students",
-        _rows("RePR"),
+        name="item-quality",
+        about="students trained from scratch on real or on generated items",
+        shows="Table scratch, Fig. real-fake-ims",
+        analysis="students",
+        conditions=_rows("RePR"),
         analysis_stages=students,
         min_tasks=1,
     ),
     Experiment(
-        "importance",
-        "how much the new task should count, with and without a second memory",
-        "Table lscale, and alpha 0.35, 0.55 and 0.75 of the main text",
-        "importance",
-        _alphas("RePR", MAIN_ALPHAS),
+        name="importance",
+        about="the weight alpha of the new task, with and without a short-term agent",
+        shows="Table lscale, and alpha 0.35, 0.55 and 0.75 of the main text",
+        analysis="importance",
+        conditions=_alphas("RePR", MAIN_ALPHAS),
         two_task_conditions=(*_alphas("PR", tuple(IMPORTANCE["PR"])), *_alphas("RePR", tuple(IMPORTANCE["RePR"]))),
     ),
     Experiment(
-        "overlap",
-        "whether tasks are played with the same weights, learnt in either order",
-        "Table F-over",
-        "overlap",
-        _rows("RePR", "RePR-rev"),
+        name="overlap",
+        about="how far tasks share the weights that matter to them, learnt in either order",
+        shows="Table F-over",
+        analysis="overlap",
+        conditions=_rows("RePR", "RePR-rev"),
         analysis_stages=overlaps,
     ),
-    Experiment("ewc-search", "the best strength of EWC and online-EWC", "Grids of the EWC appendix", "grid", _grids()),
+    Experiment(
+        name="ewc-search",
+        about="grid search for the penalty weights of EWC and online-EWC",
+        shows="Grids of the EWC appendix",
+        analysis="grid",
+        conditions=_grids(),
+    ),
 )
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({row.name: row for row in _TABLE})
 
@@ -190,11 +141,9 @@ def plan_experiment(name: str, options: StudyOptions) -> Plan:
         raise TooFewTasks(
             f"experiment {name} needs {experiment.min_tasks} tasks or more; {config.sequence.name} has {count}"
         )
-    two = Sequence(",".join(config.sequence.names[:2]), config.sequence.tasks[:2])
+    first_two = Sequence(",".join(config.sequence.names[:2]), config.sequence.tasks[:2]) if count > 2 else None
     chains = [chain for row in experiment.conditions for chain in config.chains(row)]
-    chains += [
-        chain for row in experiment.two_task_conditions for chain in config.chains(row, two if count > 2 else None)
-    ]
+    chains += [chain for row in experiment.two_task_conditions for chain in config.chains(row, first_two)]
     chains = list({chain.name: chain for chain in chains}.values())  # with two tasks, both groups are the same
     plan = Plan(config, chains)
     for seed in config.seeds:
