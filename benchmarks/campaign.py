@@ -21,7 +21,6 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 
 from campaign_files import (
     COLLECTED,
@@ -35,6 +34,7 @@ from campaign_files import (
     stages_in,
     write_pieces,
 )
+from campaign_parser import build_parser
 from campaign_plan import Slice, StageTimes, in_order, num_bytes, to_bring_back, to_carry
 from rich.console import Console
 
@@ -224,51 +224,6 @@ def run_until(slice_: Slice, study: Plan, deadline: float, running: dict[str, fl
 # -- the command line
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    beginning = commands.add_parser("begin", help="settings as for `reaper run`: --gan.steps 1000 ...")
-    beginning.add_argument("home", type=Path)
-    beginning.add_argument("conditions", nargs="+")
-    beginning.add_argument("--tasks", default="atari-3")
-    beginning.add_argument("--fraction", type=float, required=True)
-    beginning.add_argument("--seed", type=int, default=0)
-    sending, receiving = commands.add_parser("send"), commands.add_parser("receive")
-    planning, slicing = commands.add_parser("plan"), commands.add_parser("slice")
-    unpacking, collecting = commands.add_parser("unpack"), commands.add_parser("collect")
-    for command in (sending, receiving, planning):
-        command.add_argument("home", type=Path)
-    sending.add_argument("carry", type=Path)
-    receiving.add_argument("back", type=Path)
-    for command in (slicing, unpacking, collecting):
-        command.add_argument("carry", type=Path)
-        if command is not unpacking:
-            command.add_argument("back", type=Path)
-        command.add_argument(
-            "--work", type=Path, default=Path("runs/slice"), help="output folder (default: %(default)s)"
-        )
-    slicing.add_argument("--seconds", type=float, default=560.0, help="length of the slice")
-    slicing.add_argument(
-        "--reserve", type=float, default=40.0, help="seconds reserved for a last checkpoint and packing"
-    )
-    slicing.add_argument(
-        "--margin", type=float, default=1.15, help="factor by which a stage may exceed its expected time"
-    )
-    slicing.add_argument("--persistent", action="store_true", help="--work outlives the slice: also start long stages")
-    slicing.add_argument("--skip-evaluations", action="store_true", help="leave evaluation stages for home")
-    slicing.add_argument("--device", default="auto")
-    slicing.add_argument("--workers", type=int, default=1)
-    slicing.add_argument("--checkpoint-every", default="10m")
-    for command in (beginning, planning, slicing):
-        command.add_argument(
-            "--steps-per-second", type=float, default=9000.0, help="agent steps; used until a stage is timed"
-        )
-        command.add_argument("--generator-steps-per-second", type=float, default=450.0)
-        command.add_argument("--evaluation-seconds", type=float, default=6.0, help="per task")
-        command.add_argument("--start-seconds", type=float, default=60.0, help="of a stage before its first step")
-    return parser
-
-
 COMMANDS = {"send": send, "unpack": unpack, "collect": collect, "receive": receive, "plan": show_plan}
 
 
@@ -277,7 +232,7 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         rest, overrides = take_dotted(sys.argv[1:] if argv is None else argv, ("begin",), Parser("campaign"))
-        arguments, extra = build_parser().parse_known_args(rest)
+        arguments, extra = build_parser(__doc__ or "").parse_known_args(rest)
         if arguments.command == "begin" and not extra:
             begin(arguments, overrides)
         elif extra:

@@ -145,7 +145,7 @@ def test_in_a_persistent_folder_a_stage_resumes_from_its_checkpoint(campaign, tm
     with monkeypatch.context() as patch:
         patch.setattr(CheckpointDir, "write", write_and_stop)
         assert one_slice(campaign, tmp_path, *options) == 75
-    assert Store.open(tmp_path / "machine").unfinished_stages() == [whole.run(whole.run_names()[0])["teachers"][0]]
+    assert Store.open(tmp_path / "machine").unfinished_stages() == [whole.run(whole.run_names()[0]).teachers[0]]
     assert Store.open(tmp_path / "home" / "store").stages() == []  # a checkpoint is not brought back
     assert one_slice(campaign, tmp_path, *options, wipe=False) == 0
     home = Store.open(tmp_path / "home" / "store")
@@ -192,7 +192,7 @@ def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
         thinned.tensors("agent")
     problems = [problem for problem in verify(tmp_path / "out") if digest in str(problem.path)]
     assert [problem.harmless for problem in problems] == [True]
-    assert "without agent.safetensors" in problems[0].what
+    assert "lacks agent.safetensors" in problems[0].what
     assert thinned.document("memory") == store.stage(digest).document("memory")
     import_pack(tmp_path / "whole", tmp_path / "out", check_memory)
     assert Store.open(tmp_path / "out").stage(digest).left_out == {}
