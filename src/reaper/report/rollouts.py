@@ -22,7 +22,6 @@ from reaper.report.rendering import data_uri
 from reaper.report.videos import FRAMES_PER_SECOND, encoder, grey, write_mp4
 from reaper.results.runs import RunResult
 from reaper.storage.store import Store
-from reaper.tasks.observation import state_spec
 
 FORMAT = 2  # of cached videos; raising it makes them again
 SECONDS = 10
@@ -31,12 +30,12 @@ BORDER = 4  # pixels between tiles
 BACKGROUND, TEXT, DIM = 24, 235, 130  # grey levels
 
 Rollout = list[tuple[np.ndarray, float]]  # frames, grey or in colour, with the score so far
-Rollouts = dict[tuple[int, int], Rollout]  # by (task, number of tasks learnt before the last): row and column
+Rollouts = dict[tuple[int, int], Rollout]  # by row (the task played) and column (the last task learnt)
 
 
 @dataclass(frozen=True)
 class RolloutVideo:
-    """A grid of rollouts: one row per task, one column per number of tasks learnt."""
+    """A grid of rollouts: one row per task played, one column per task learnt."""
 
     condition: str
     seed: int
@@ -121,8 +120,9 @@ class _Grid:
     def __init__(self, run: RunResult, rollouts: Rollouts) -> None:
         self.rollouts, self.count = rollouts, len(run.tasks)
         frames = [rollout[0][0] for rollout in rollouts.values()]
-        size = max(state_spec(run.settings.observation).shape[1:])
-        self.side = size * max(1, WIDTH // self.count // size)
+        self.side = WIDTH // self.count
+        if sizes := [frame.shape[0] for frame in frames if frame.ndim == 2]:
+            self.side = max(sizes) * max(1, self.side // max(sizes))  # a whole multiple keeps pixels sharp
         self.letters = min(24, max(12, self.side // 7))
         self.mode = "RGB" if any(frame.ndim == 3 for frame in frames) else "L"
         self.font = ImageFont.load_default(self.letters)
