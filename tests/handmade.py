@@ -59,14 +59,14 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
     for j, stage in enumerate(chain.teachers):
         real = torch.full((64, 2, size, size), 40 * j, dtype=torch.uint8)
         rows = [row(names[j], SINGLE[j] * share, int(40_000 * share)) for share in (0.5, 1.0)]
-        write(stage, {"pictures": {"real": real}}, {"rows": rows})
+        write(stage, {"states": {"real": real}}, {"rows": rows})
     for j, stage in enumerate(chain.singles):
         write(stage, {}, {"rows": [row(names[j], SINGLE[j])]})
     assert chain.random
     write(chain.random, {}, {"rows": [row(name, RANDOM[j]) for j, name in enumerate(names)]})
     for k, stage in enumerate(chain.memories[:last]):
         generated = torch.randint(0, 255, (96, 2, size, size), dtype=torch.uint8)
-        states = {"pictures": {"dreamt": generated}} if chain.condition.name == "RePR" else {}
+        states = {"states": {"generated": generated}} if chain.condition.name == "RePR" else {}
         rows = [row(names[j], matrix[k][j], 40_000) for j in range(k + 1)] if k else []
         write(stage, states, {"rows": rows, "memory": {"tasks": list(names[: k + 1]), "bytes": 2_500_000 * (k + 1)}})
     for k, stage in enumerate(chain.evaluations[:last]):

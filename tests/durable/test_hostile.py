@@ -78,7 +78,7 @@ def test_code_in_a_file_is_never_run(memory, tmp_path, capfd, how, with_checksum
 
 def test_code_in_a_run_is_never_run_by_a_report(two_seeds, tmp_path, capfd):
     out = shutil.copytree(two_seeds, tmp_path / "out")
-    for path in out.glob("stages/*/pictures.safetensors"):
+    for path in out.glob("stages/*/states.safetensors"):
         path.write_bytes(pickle.dumps(Payload(tmp_path / "marker")))
         reseal(path)
     assert "is not a safetensors file" in refused(capfd, 2, "report", out)

@@ -30,7 +30,7 @@ class Consolidated:
     memory: LongTermMemory
     rows: list[Row] = field(default_factory=list)
     generator_curve: list[dict[str, float]] = field(default_factory=list)
-    pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # dreamt states, for the report only
+    pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # generated states, for the report only
 
 
 @dataclass(frozen=True)
@@ -134,5 +134,5 @@ class Consolidation:
         pictures = {}
         if generator := memory.part("generator"):
             fitted = generator_for(self.context.settings).load(self.context, generator)
-            pictures["dreamt"] = fitted.sample(96, self.context.rng("pictures")).cpu()
+            pictures["generated"] = fitted.sample(96, self.context.rng("pictures")).cpu()
         return Consolidated(memory, rows, remembered.curve, pictures)

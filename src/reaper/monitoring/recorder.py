@@ -78,9 +78,9 @@ class Recorder:
     def _add_states(self, sink: Sink, stage: Stage, only_missing: bool = False) -> None:
         """Images of the states that the stage stored: real ones of its task, or generated ones."""
         artefact, name = self._store.stage(stage.digest), readable_name(stage)
-        if not artefact.has("pictures.safetensors") or (only_missing and not sink.lacks(name, "states/")):
+        if not artefact.has("states.safetensors") or (only_missing and not sink.lacks(name, "states/")):
             return
-        for source, states in artefact.tensors("pictures").items():
+        for source, states in artefact.tensors("states").items():
             sink.add_image(name, f"states/{source}", self._last_steps.get(name, 0), mosaic(states.numpy()))
 
     def _add_scores(self, sink: Sink, evaluation: str | None = None) -> None:

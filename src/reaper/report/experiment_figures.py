@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from reaper.report.curves import groups_with_equal_phases, learning_curves
 from reaper.report.experiment_data import ExperimentData
-from reaper.report.generated_states import STORED
 from reaper.report.real_states import stored_states
 from reaper.report.rendering import Draw
 from reaper.report.scores import gather_scores
@@ -64,7 +63,7 @@ def states(data: ExperimentData) -> dict[str, Draw]:
             for title, digest in zip(result.titles, result.record.teachers, strict=True)
             if (found := _stored(data, digest, "real")) is not None
         }
-        generated = _stored(data, result.record.memories[-1], STORED)
+        generated = _stored(data, result.record.memories[-1], "generated")
         if generated is not None and len(real) == len(result.titles):
             return {STATES: lambda theme, real=real, made=generated: real_and_generated(real, made, theme)}
     return {}

@@ -18,7 +18,6 @@ from reaper.storage.store import Store
 
 FORMAT = 2  # of cached measurements; raising it makes them again
 SAMPLES, CHUNK, COMPARED, SHOWN = 250, 50, 200, 7
-STORED = "dreamt"  # the name that stages store generated states under
 CLASSIFIER_SIDE, RIDGE = 21, 1e-2  # frames are shrunk to this size for the classifier; its penalty on weights
 
 
@@ -62,7 +61,7 @@ def _generators(store: Store, run: RunResult) -> dict[int, str]:
     return {
         place: digest
         for place, digest in enumerate(run.record.memories)
-        if store.has(digest) and stored_states(store.stage(digest), STORED) is not None
+        if store.has(digest) and stored_states(store.stage(digest), "generated") is not None
     }
 
 
@@ -119,7 +118,7 @@ def _sample(store: Store, run: RunResult, digest: str) -> np.ndarray:
     memory = store.stage(digest)
     weights = read_memory(memory).part("generator") if memory.has("retained.safetensors") else None
     if not weights:
-        states = stored_states(memory, STORED)
+        states = stored_states(memory, "generated")
         assert states is not None
         return states
     context = context_of(run)  # "dreams" is the key of a random stream; renaming it would change the samples

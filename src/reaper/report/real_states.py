@@ -71,16 +71,16 @@ def _play(run: RunResult, task: str, teacher: Artefact) -> RealStates:
 def _stored(teacher: Artefact) -> RealStates:
     states = stored_states(teacher, "real")
     if states is None:
-        raise DamagedArtefact(teacher.folder / "pictures.safetensors", "is missing")
+        raise DamagedArtefact(teacher.folder / "states.safetensors", "is missing")
     border = len(states) * 3 // 4
     return RealStates(states[:border], states[border:])
 
 
 def stored_states(stage: Artefact, name: str) -> np.ndarray | None:
     """The few states that a stage stores for the report: (count, *observation)."""
-    if not stage.has("pictures.safetensors"):
+    if not stage.has("states.safetensors"):
         return None
-    states = stage.tensors("pictures").get(name)
+    states = stage.tensors("states").get(name)
     if states is not None and (states.ndim != 4 or states.dtype != torch.uint8 or 0 in states.shape):
-        raise DamagedArtefact(stage.folder / "pictures.safetensors", "holds no images")
+        raise DamagedArtefact(stage.folder / "states.safetensors", "holds no images")
     return None if states is None else states.numpy()

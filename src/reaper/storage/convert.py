@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save_file
+
 from reaper.errors import DamagedArtefact, UserError
 from reaper.storage.checkpoints import KEPT, CheckpointDir
 from reaper.storage.checksummed_dir import MANIFEST, write_checksummed_dir, write_manifest
@@ -191,15 +193,19 @@ def _old_stage(folder: OldDir) -> OldStage:
 
 
 def _copy_files(folder: OldDir, building: Path, about: Mapping[str, Any], provenance: Provenance) -> None:
-    """Files as they are, but for documents whose keys have new names."""
+    """Files as they are, but for those whose keys have new names."""
     for name in folder.files:
         if name in CONVERTERS:
             (building / name).write_text(canonical(CONVERTERS[name](read_json(folder.verified(name)))))
+        elif name in names.FILES:
+            states = {names.STATES[key]: tensor for key, tensor in folder.tensors(Path(name).stem).items()}
+            save_file(states, building / names.FILES[name])
         else:
             shutil.copyfile(folder.verified(name), building / name)
-    entries = {name: FileEntry((building / name).stat().st_size, sha256(building / name)) for name in folder.files}
-    left_out = {"left_out": {name: vars(entry) for name, entry in folder.left_out.items()}} if folder.left_out else {}
-    write_manifest(building, {**about, **left_out}, entries, provenance)
+    written = sorted(path.name for path in building.iterdir())
+    entries = {name: FileEntry((building / name).stat().st_size, sha256(building / name)) for name in written}
+    left_out = {names.FILES.get(name, name): vars(entry) for name, entry in folder.left_out.items()}
+    write_manifest(building, {**about, **({"left_out": left_out} if left_out else {})}, entries, provenance)
 
 
 def convert_memory(old: Path, new: Path) -> str:

@@ -92,7 +92,7 @@ def test_a_study_logs_every_curve(tiny_run):
     assert training | {"evaluation/dodge", "states/real"} <= tags["learn-dodge-seed-0"]
     adversarial = {"generator/discriminator_loss", "generator/generator_loss", "generator/steps_per_second"}
     evaluations = {"evaluation/catch", "evaluation/dodge"}
-    repr_tags = training | adversarial | evaluations | {"training/alpha", "states/dreamt"}
+    repr_tags = training | adversarial | evaluations | {"training/alpha", "states/generated"}
     assert repr_tags <= tags["RePR-consolidate-dodge-seed-0"]
     assert "training/alpha" not in tags["no-reh-consolidate-dodge-seed-0"]  # no distillation, no alpha
     (stage,) = [curves for place, curves in found.items() if "learn-catch" in place]

@@ -58,7 +58,7 @@ class ConsolidateStage(StageKind):
             generator=parents["generator"].tensors("generator") if "generator" in parents else None,
         )
         done = consolidation.run(read_complete_memory(parents["memory"]) if "memory" in parents else None)
-        tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "pictures": done.pictures}
+        tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "states": done.pictures}
         memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
         documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}
         return Result({name: group for name, group in tensors.items() if group}, documents)

@@ -25,7 +25,7 @@ class ShortTermStage(StageKind):
         task = run.spec["task"]
         teacher = ShortTerm(run.context(task), find_task(task)).learn()
         values = {"mean": teacher.value_mean, "deviation": teacher.value_deviation}
-        tensors = {"agent": teacher.weights, "pictures": teacher.pictures}
+        tensors = {"agent": teacher.weights, "states": teacher.pictures}
         return Result(tensors, {"values": values, "rows": teacher.rows})
 
     def load(self, spec: Mapping[str, Any], settings: Settings) -> Load:
