@@ -89,7 +89,7 @@ def _cost_table(rows: list[Row]) -> Table:
     table = Table(title=title, box=None, header_style="bold", title_justify="left")
     for name in ("experiment", "tasks"):
         table.add_column(name, no_wrap=True)
-    for name in ("stages", "done", "agent steps left", "GAN steps left", "time left"):
+    for name in ("stages", "done", "agent steps left", "generator steps left", "time left"):
         table.add_column(name, justify="right")
     for row in rows:
         if "left" in row:

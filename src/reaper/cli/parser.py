@@ -38,8 +38,8 @@ def _add_studies(commands: Any) -> None:
     demo = commands.add_parser("demo", help="learn three small games with and without rehearsal (minutes on a CPU)")
     _add_study_flags(demo, _named("out", "workers", "fraction"), out=Path("runs/demo"))
 
-    settings = "Any setting can be overridden by its name (see `reaper settings`): "
-    epilog = settings + ", ".join(flag(name) for name in setting_names())
+    names = ", ".join(flag(name) for name in setting_names())
+    epilog = f"Any setting can be overridden by its name: {names}. `reaper settings` also lists those of methods."
     run = commands.add_parser("run", help="run conditions on a sequence of tasks", epilog=epilog)
     run.add_argument(
         "conditions",

@@ -50,6 +50,7 @@ class StudyOptions:
     preset: str | None = option(
         None,
         f"the settings to start from: {', '.join(PRESETS)} (default: the one made for the tasks)",
+        metavar="NAME",
         defines_study=True,
     )
     continue_from: str | Path | None = option(  # noqa: RUF009 - a dataclass field
@@ -73,7 +74,7 @@ class StudyOptions:
     out: Path = option(Path("runs/latest"), "output folder", type=Path)  # noqa: RUF009 - a dataclass field
     device: str = option("auto", "auto, cpu or cuda")
     workers: int | None = option(
-        None, "stages run at the same time (default: one per core for small networks, else 1)", type=int
+        None, "stages run at the same time (default: one per core for small networks, else 1)", type=int, metavar="N"
     )
     checkpoint_every: str = option(
         "10m",
@@ -81,13 +82,18 @@ class StudyOptions:
         metavar="INTERVAL",
     )
     emulator_threads: int | None = option(
-        None, "threads that step the environments of one Atari task (default: one per core, two with a GPU)", type=int
+        None,
+        "threads that step the environments of one Atari task (default: one per core, two with a GPU)",
+        type=int,
+        metavar="N",
     )
     concurrent_eval: bool = option(
         True, "evaluate in the training process, also with a large network on a GPU, where a separate process is faster"
     )
     share: bool = option(False, "let several processes, also on other machines, work on the same --out")
-    engine: str = option("local", "what runs the stages: local, ray, or a plugin (see `reaper engines`)")
+    engine: str = option(
+        "local", "what runs the stages: local, ray, or a plugin (see `reaper engines`)", metavar="NAME"
+    )
     tensorboard: bool = option(True, "write no TensorBoard curves to OUT/tensorboard")
     wandb: bool = option(False, "also log curves, images and scores to Weights & Biases")
     quiet: bool = option(False, "show no progress")
