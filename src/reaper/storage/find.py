@@ -13,10 +13,12 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.storage.checksummed_dir import MANIFEST, ChecksummedDir
 from reaper.storage.convert import unpacked
 from reaper.storage.exported_memory import INITIAL_MEMORY, ExportedMemory, read_memory
+from reaper.storage.files import read_json
+from reaper.storage.format2 import names
 from reaper.storage.manifests import EXPORTED_MEMORY
 from reaper.storage.pack_file import Pack
 from reaper.storage.records import RunRecord
-from reaper.storage.store import Artefact, Store
+from reaper.storage.store import Artefact, Store, older_version
 
 MEMORY_KINDS = ("consolidate", INITIAL_MEMORY)  # of stages that end with a long-term memory
 MAX_SEQUENCE_NAME = 60
@@ -53,6 +55,7 @@ def find_memory(path: Path, choice: RunChoice | None = None, after_task: int | N
     if path.is_file():
         return _find_in_pack(path)
     if (path / MANIFEST).is_file():
+        _check_version(path)
         exported = ChecksummedDir(path).contents.get("kind") == EXPORTED_MEMORY
         return found_in(ExportedMemory(path)) if exported else _find_in_stage(Artefact(path))
     store = Store.open(path)
@@ -89,6 +92,15 @@ def _find_in_pack(path: Path) -> FoundMemory:
         folder = Path(near) / "memory"
         with unpacked(pack, folder) as unpacked_folder:
             return found_in(ExportedMemory(unpacked_folder))
+
+
+def _check_version(folder: Path) -> None:
+    """Raises UserError for a folder of an earlier version, with what to do."""
+    manifest = read_json(folder / MANIFEST)
+    if isinstance(manifest, dict) and names.CHECKSUM in manifest:
+        exported = manifest.get("kind") == EXPORTED_MEMORY
+        whole = folder if exported else folder.absolute().parent.parent  # OUT of OUT/stages/DIGEST
+        raise UserError(older_version(whole, names.FORMAT))
 
 
 def _find_in_stage(artefact: Artefact, sequence: str | None = None) -> FoundMemory:

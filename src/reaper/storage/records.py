@@ -55,6 +55,11 @@ class StageEntry(Record):
     what: ClassVar[str] = "the entry of a stage"
 
     @classmethod
+    def of(cls, title: str, parents: Mapping[str, str]) -> StageEntry:
+        """From a stage's parents by role; their order does not depend on where the stage was read from."""
+        return cls(title, tuple(digest for _, digest in sorted(parents.items())))
+
+    @classmethod
     def parse(cls, value: dict[str, Any]) -> StageEntry:
         return cls(text(value["title"]), many(digest, value["parents"]))
 

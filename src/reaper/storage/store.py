@@ -131,10 +131,21 @@ class Store:
 
     @property
     def header(self) -> StoreHeader:
+        self.check_format()
         path = self.folder / HEADER
-        found = read_json(path)
-        check_format(found.get("format") if isinstance(found, dict) else None, self.folder)
         return StoreHeader.from_json(read_checksummed(path), path)
+
+    def check_format(self) -> None:
+        """Raises UserError for a store of another version, with what to do; anything but a number is damage."""
+        header = read_json(self.folder / HEADER)
+        found = header.get("format") if isinstance(header, dict) else None
+        if type(found) is not int or found == STORE_FORMAT:
+            return
+        if found > STORE_FORMAT:
+            raise UserError(
+                f"{self.folder} was made by a newer version of reaper (format {found}); update reaper to open it"
+            )
+        raise UserError(older_version(self.folder, found))
 
     def compare(self, header: StoreHeader) -> None:
         """Refuses a study whose stages have other settings than those in here."""
@@ -242,13 +253,8 @@ def _named(record: Any, path: Path) -> Any:
     return record
 
 
-def check_format(found: Any, folder: Path) -> None:
-    """Says what to do with a store of another version; what is no number is damage, found later."""
-    if type(found) is not int or found == STORE_FORMAT:
-        return
-    if found > STORE_FORMAT:
-        raise UserError(f"{folder} was made by a newer version of reaper (format {found}); update reaper to open it")
-    raise UserError(
+def older_version(folder: Path, found: int) -> str:
+    return (
         f"{folder} was made by an earlier version of reaper (format {found}); `reaper convert {folder} NEW` converts "
         "it to a new folder"
     )

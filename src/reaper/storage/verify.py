@@ -7,6 +7,7 @@ its run again recreates it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +55,9 @@ class Verifier:
         self.out, self.store = out, Store(out)
         if not any((out / name).exists() for name in (HEADER, "stages", "runs")):
             raise UserError(f"{out} is not a run of reaper: it has no {HEADER}")
+        if (out / HEADER).is_file():
+            with suppress(DamagedArtefact):  # reported with the rest
+                self.store.check_format()
         self.runs: list[RunRecord] = []
         self.experiments: list[ExperimentRecord] = []
         self.broken_records = [

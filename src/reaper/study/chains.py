@@ -81,7 +81,7 @@ class Chain:
             evaluations=digests(self.evaluations),
             singles=digests(self.singles),
             random=self.random.digest if self.random else None,
-            stages={stage.digest: StageEntry(stage.title, tuple(stage.parents.values())) for stage in self.stages},
+            stages={stage.digest: StageEntry.of(stage.title, stage.parents) for stage in self.stages},
             continued=self.initial_memory.record() if self.initial_memory else None,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from reaper.storage.format2 import names
 from reaper.storage.format2.chains import OldStage
-from reaper.storage.format2.specs import convert_retention, convert_settings, convert_title
+from reaper.storage.format2.specs import convert_parents, convert_retention, convert_settings, convert_title
 from reaper.storage.records import (
     ROLES,
     AnalysisStageEntry,
@@ -83,12 +83,13 @@ def convert_run(record: Mapping[str, Any], stages: Mapping[str, OldStage], diges
         settings=convert_settings(record["settings"]),
         **{role: _now(record[role], digest_now) for role in ROLES},
         random=digest_now(record["random"]) if record["random"] else None,
-        stages={
-            digest_now(digest): StageEntry(convert_title(stage.title), _now(stage.spec["parents"].values(), digest_now))
-            for digest, stage in known.items()
-        },
+        stages={digest_now(digest): _entry(stage, digest_now) for digest, stage in known.items()},
         continued=ContinuedFrom(continued["from"], continued["contents"], continued["tasks"]) if continued else None,
     )
+
+
+def _entry(stage: OldStage, digest_now: DigestNow) -> StageEntry:
+    return StageEntry.of(convert_title(stage.title), convert_parents(stage.spec["parents"], digest_now))
 
 
 def _now(digests: Iterable[str], digest_now: DigestNow) -> tuple[str, ...]:

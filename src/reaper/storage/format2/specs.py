@@ -47,13 +47,15 @@ def convert_axes(axes: Mapping[str, Any]) -> Json:
     }
 
 
+def convert_parents(parents: Mapping[str, str], digest_now: Callable[[str], str]) -> dict[str, str]:
+    return {names.PARENT_ROLES.get(role, role): digest_now(digest) for role, digest in parents.items()}
+
+
 def convert_spec(spec: Mapping[str, Any], digest_now: Callable[[str], str]) -> Json:
     """The spec that the same stage has in format 3; `digest_now` converts the digests of its parents."""
     kind = spec["kind"]
     converted: Json = {names.SPEC_KEYS.get(name, name): value for name, value in spec.items()}
-    converted["parents"] = {
-        names.PARENT_ROLES.get(role, role): digest_now(digest) for role, digest in spec["parents"].items()
-    }
+    converted["parents"] = convert_parents(spec["parents"], digest_now)
     if "format" in spec:  # absent where nothing is known but that a stage existed
         converted["format"] = SPEC_FORMAT
     if "settings" in spec:

@@ -1,0 +1,127 @@
+"""Writes samples of what this version stores, to be frozen when it is released: make_samples.py tests/samples/VERSION
+
+half.reaper     a run that was stopped while it learnt its first task, with two checkpoints
+expected.json   checksums of the weights that this run ends with
+memory.reaper   a long-term memory in half precision
+study.reaper    every condition and experiment, without weights: records, manifests and scores
+
+A frozen sample is never written again: tests/samples/test_samples.py opens those of all versions.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from reaper.cli.run import run_plan
+from reaper.errors import Stopped
+from reaper.storage.checkpoints import CheckpointDir
+from reaper.storage.find import RunChoice
+from reaper.storage.pack import export_run, export_stages, export_weights
+from reaper.storage.store import Store
+from reaper.study.conditions import CONDITIONS
+from reaper.study.experiments import plan_experiment
+from reaper.study.options import StudyOptions
+from reaper.study.plan import plan
+
+OVERRIDES = {
+    "optimiser.name": "rmsprop",  # has the smallest state
+    "training.num-envs": 4,
+    "training.replay-capacity": 100,
+    "training.learning-starts": 20,
+    "training.exploration-steps": 50,
+    "short-term.agent-steps": 120,
+    "short-term.best-window": 60,
+    "short-term.target-update-interval": 40,
+    "long-term.agent-steps": 80,
+    "long-term.best-window": 40,
+    "gan.steps": 4,
+    "gan.batch-size": 8,
+    "generator.pseudo-items": 20,
+    "rehearsal.capacity": 20,
+    "limited-rehearsal.capacity": 6,
+    "compressed-rehearsal.capacity": 6,
+    "compressed-rehearsal.max-items": 20,
+    "fisher.batches": 2,
+    "evaluation.episodes": 2,
+    "evaluation.interval": 60,
+}
+EXPERIMENTS = ("item-quality", "overlap", "importance", "ewc-search")
+
+
+def options(tasks, **others):
+    return StudyOptions(tasks=tasks, device="cpu", workers=1, overrides=OVERRIDES, **others)
+
+
+def plan_run(**others):
+    return plan(["RePR"], options("catch", **others))
+
+
+def plan_all():
+    """Every condition and the experiments that have stages of their own."""
+    names = [name for name in CONDITIONS if name in BUILT_IN]
+    return [plan(names, options("catch,dodge")), *(plan_experiment(e, options("catch,dodge")) for e in EXPERIMENTS)]
+
+
+BUILT_IN = (
+    "RePR", "PR", "DGDMN", "reh", "ewc", "RePR-policy-short", "online-ewc", "reh-limit", "reh-limit-comp",
+    "RePR-extend", "RePR-untrained", "single", "no-reh", "RePR-rev", "reh-extend-policy",
+)  # fmt: skip
+
+
+def execute(study, out):
+    return run_plan(study, study.config.options.__class__(**{**vars(study.config.options), "out": out}), ignore)
+
+
+def ignore(stage, event): ...
+
+
+def stop_at_first_checkpoint(out):
+    """Runs until the teacher has its first checkpoint; stopping writes the second."""
+    study, written = plan_run(checkpoint_every="24"), CheckpointDir.write
+
+    def write_and_stop(self, tensors, others):
+        written(self, tensors, others)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CheckpointDir, "write", write_and_stop)
+        with pytest.raises(Stopped):
+            execute(study, out)
+
+
+def checksums(store):
+    """Title of a stage -> file -> checksum of its weights."""
+    return {
+        store.stage(digest).title: {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(store.path_of(digest).glob("*.safetensors"))
+        }
+        for digest in store.stages()
+    }
+
+
+def main(folder):
+    folder.mkdir(parents=True)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as near:
+        stop_at_first_checkpoint(Path(near) / "half")
+        export_run(Path(near) / "half", folder / "half.reaper")
+        store = execute(plan_run(), Path(near) / "whole")
+        export_weights(store.folder, folder / "memory.reaper", RunChoice("RePR"), half=True)
+        (folder / "expected.json").write_text(json.dumps(checksums(store), indent=1, sort_keys=True) + "\n")
+        for study in plan_all():
+            execute(study, Path(near) / "all")
+        store = Store.open(Path(near) / "all")
+        documents = {d: [name for name in store.stage(d).files if name.endswith(".json")] for d in store.stages()}
+        export_stages(store, folder / "study.reaper", documents)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

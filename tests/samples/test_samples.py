@@ -1,0 +1,128 @@
+"""What every released version wrote opens, resumes and reports with this one."""
+
+import json
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import run_plan
+from make_samples import checksums, execute, plan_all, plan_run
+
+import reaper
+from reaper.cli.main import main
+from reaper.errors import UserError
+from reaper.learning.found_memory import check_memory
+from reaper.progress import PhaseProgress
+from reaper.results.runs import read_results
+from reaper.storage.pack import import_pack
+from reaper.storage.store import Store
+from reaper.storage.verify import verify
+
+SAMPLES = Path(__file__).parent
+VERSIONS = sorted(path.name for path in SAMPLES.glob("[0-9]*"))
+
+
+def imported(version, name, out):
+    import_pack(SAMPLES / version / name, out, check_memory)
+    return Store.open(out)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_run_that_was_stopped_resumes_and_reports(version, tmp_path):
+    store, study, done = imported(version, "half.reaper", tmp_path / "run"), plan_run(), []
+    assert len(list(store.folder.glob("unfinished/*/[0-9]*"))) == 2
+    assert verify(store.folder) == []
+
+    def listener(stage, event):
+        if isinstance(event, PhaseProgress) and event.total:
+            done.append(event.done)
+
+    run_plan(study, store.folder, listener)
+    assert done[0] > 0  # not from the beginning
+    native = checksums(execute(study, tmp_path / "native"))
+    if native == json.loads((SAMPLES / version / "expected.json").read_text()):  # else this CPU rounds differently
+        assert checksums(store) == native
+    assert checksums(store).keys() == native.keys()
+    assert verify(store.folder) == []
+    assert main(["report", str(store.folder), "--no-videos"]) == 0
+    assert main(["results", str(store.folder), "--csv"]) == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_condition_and_experiment_keeps_its_stages_and_scores(version, tmp_path):
+    store, studies = imported(version, "study.reaper", tmp_path / "run"), plan_all()
+    assert {stage.digest for study in studies for stage in study.stages} == set(store.stages())
+    for chain in {chain.name: chain for study in studies for chain in study.chains}.values():
+        assert same(store.run(chain.name)) == same(chain.record())
+    for record in (record for study in studies for record in study.experiments):
+        assert replace(store.experiment(record.name), command="") == replace(record, command="")
+    assert all(problem.harmless for problem in verify(store.folder))  # its weights were left out
+    assert all(result.finished for result in read_results(store))
+
+
+def same(record):
+    """A record without prose and titles (conditions may share a stage) and with its command's words in order."""
+    words = sorted(word for word in record.command.split() if word not in ("--seeds", "0"))
+    stages = {digest: replace(entry, title="") for digest, entry in record.stages.items()}
+    return replace(record, command=" ".join(words), condition={**record.condition, "about": ""}, stages=stages)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_memory_plays(version, tmp_path):
+    import_pack(SAMPLES / version / "memory.reaper", tmp_path / "memory", check_memory)
+    for source in (SAMPLES / version / "memory.reaper", tmp_path / "memory"):
+        agent = reaper.load(source)
+        assert agent.tasks == ("catch",)
+        action, _ = agent.predict(np.zeros(agent.observation.shape, np.uint8))
+        assert 0 <= action < agent.context.num_actions
+
+
+# -- folders that version 0.1 left on a disk, which `reaper convert` converts
+
+
+def unzipped(name, folder):
+    with zipfile.ZipFile(SAMPLES / "0.1" / name) as pack:
+        pack.extractall(folder)
+    (folder / "reaper-pack.json").unlink()
+    return folder
+
+
+def test_a_folder_of_an_earlier_version_is_converted_on_request(tmp_path, capsys):
+    old, new = unzipped("half.reaper", tmp_path / "old"), tmp_path / "new"
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    for words in (["report", old], ["verify", old], ["export", old, tmp_path / "x"], ["run", "RePR", "--out", old]):
+        assert main([str(word) for word in words]) == 2
+        assert f"`reaper convert {old} NEW`" in capsys.readouterr().err
+    assert main(["convert", str(old), str(new)]) == 0
+    assert "1 runs, 0 finished stages and 2 checkpoints" in capsys.readouterr().out
+    packed = imported("0.1", "half.reaper", tmp_path / "packed").folder
+    for part in ("runs", "unfinished", "reaper.json"):
+        for path in (new / part).rglob("*") if (new / part).is_dir() else [new / part]:
+            if path.is_file():
+                assert path.read_bytes() == (packed / path.relative_to(new)).read_bytes()
+    shutil.rmtree(old / "locks", ignore_errors=True)
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+    assert main(["convert", str(old), str(new)]) == 2
+    assert "already exists" in capsys.readouterr().err
+    assert main(["convert", str(new), str(tmp_path / "again")]) == 2
+    assert "nothing to convert" in capsys.readouterr().err
+
+
+def test_a_memory_of_an_earlier_version_is_converted_on_request(tmp_path, capsys):
+    old, new = unzipped("memory.reaper", tmp_path / "old"), tmp_path / "new"
+    with pytest.raises(UserError, match=r"`reaper convert .* NEW`"):
+        reaper.load(old)
+    assert main(["convert", str(old), str(new)]) == 0
+    assert reaper.load(new).tasks == ("catch",)
+
+
+def test_damage_in_an_earlier_version_is_one_line(tmp_path, capsys):
+    old = unzipped("half.reaper", tmp_path / "old")
+    record = next((old / "runs").glob("*.json"))
+    record.write_text(record.read_text().replace('"catch"', '"dodge"'))
+    assert main(["convert", str(old), str(tmp_path / "new")]) == 2
+    assert "does not match its checksum" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
