@@ -17,8 +17,9 @@ from reaper.report.experiment_data import (
     score_texts,
 )
 from reaper.report.findings import final_level, listed, percent
+from reaper.report.references import within_chance
 from reaper.report.score_tables import sequence_tables
-from reaper.report.scores import gather_scores, within_chance
+from reaper.report.scores import gather_scores
 from reaper.report.students import student_tables
 from reaper.report.text_table import UNKNOWN, TextTable, number
 from reaper.results.runs import RunResult

@@ -10,11 +10,12 @@ from typing import Protocol
 
 from reaper.report import layout
 from reaper.report.cache import ReportCache
+from reaper.report.condition_order import rank_of
 from reaper.report.experiment_sections import SWEEP_HEADLINE, read_experiment_sections
 from reaper.report.findings import headline, listed
 from reaper.report.provenance import Provenance, read_provenance
 from reaper.report.rendering import RenderedFigure
-from reaper.report.scores import SequenceScores, condition_names, gather_scores, rank_of
+from reaper.report.scores import SequenceScores, condition_names, gather_scores
 from reaper.report.sequence_sections import SequenceSection, read_sequence_section, runs_to_record
 from reaper.report.table_formats import csv_table, html_table, latex_table
 from reaper.report.text_report import markdown_report

@@ -8,7 +8,8 @@ import numpy as np
 
 from reaper.paper.results import SINGLE, Score, average_ratio
 from reaper.report.findings import listed
-from reaper.report.scores import ConditionScores, Reference, SequenceScores
+from reaper.report.references import Reference
+from reaper.report.scores import ConditionScores, SequenceScores
 from reaper.report.text_table import UNKNOWN, TextTable, mean_and_deviation, memory_unit, number, score
 
 Row = tuple[str, ConditionScores | Reference, tuple[Score | None, ...]]  # label, ours, the paper's

@@ -8,7 +8,7 @@ from typing import Any
 from reaper.config.overrides import differences
 from reaper.config.presets import PAPER
 from reaper.config.sparse_json import from_json
-from reaper.report.scores import rank_of
+from reaper.report.condition_order import rank_of
 from reaper.report.text_table import TextTable
 from reaper.results.runs import RunResult, stages_of
 from reaper.storage.parsing import SparseSettings

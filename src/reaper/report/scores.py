@@ -11,10 +11,11 @@ import numpy as np
 from reaper.config.presets import PAPER
 from reaper.config.settings import Settings
 from reaper.generators import generator_for
-from reaper.paper.results import SCORES, SINGLE, Score, published_scores
+from reaper.paper.results import SCORES, Score, published_scores
+from reaper.report.condition_order import rank_of
+from reaper.report.references import Reference, read_references, within_chance
 from reaper.results import metrics
 from reaper.results.runs import RunResult
-from reaper.study.conditions import CONDITIONS
 
 
 def mean_of_known(values: Sequence[np.ndarray] | np.ndarray, axis: int = 0) -> np.ndarray:
@@ -90,15 +91,6 @@ class ConditionScores:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A baseline for all conditions: one DQN per task, or random play."""
-
-    label: str
-    episodes: tuple[np.ndarray, ...]  # per task, the known scores of all seeds
-    published: tuple[Score | None, ...]
-
-
-@dataclass(frozen=True)
 class SequenceScores:
     """All conditions that learnt one sequence of tasks."""
 
@@ -153,18 +145,6 @@ def _budget_share(settings: Settings) -> float:
     return min(ours / theirs for ours, theirs in zip(budget(settings), budget(PAPER), strict=True))
 
 
-def within_chance(single: np.ndarray, random: np.ndarray) -> bool:
-    """Whether a mean is not above random play by two standard errors; False where either is unknown."""
-    error = np.sqrt(single.var() / len(single) + random.var() / len(random))
-    return bool(single.mean() - random.mean() <= 2 * error)
-
-
-def rank_of(condition: str) -> tuple[int, str]:
-    """Sorts conditions in the order of their table; unknown ones come last."""
-    names = list(CONDITIONS)
-    return (names.index(condition) if condition in names else len(names), condition)
-
-
 def condition_names(sequences: Sequence[SequenceScores]) -> list[str]:
     """All conditions of a folder, each once."""
     return list(dict.fromkeys(condition.name for scores in sequences for condition in scores.conditions))
@@ -192,34 +172,6 @@ def _gather_sequence(runs: list[RunResult]) -> SequenceScores:
         tasks=tuple(first.tasks),
         titles=tuple(first.titles),
         conditions=conditions,
-        references=_references(runs),
+        references=read_references(runs),
         runs=tuple(runs),
     )
-
-
-def _references(runs: list[RunResult]) -> tuple[Reference, ...]:
-    """One `single` reference per distinct DQN setting (extended conditions have larger networks), and random play."""
-    kinds: dict[object, list[RunResult]] = {}
-    for run in runs:
-        settings = run.settings
-        learner = (settings.observation, settings.network, settings.optimiser, settings.training, settings.short_term)
-        kinds.setdefault((learner, settings.evaluation), []).append(run)
-    found = []
-    for alike in kinds.values():
-        names = sorted({run.name for run in alike}, key=rank_of)
-        label = "single" if len(kinds) == 1 else f"single ({', '.join(names)})"
-        episodes = _distinct([(run.record.singles, run.single) for run in alike])
-        found.append(Reference(label, episodes, tuple(SINGLE.get(task) for task in runs[0].tasks)))
-    random = _distinct([([run.record.random] * len(run.tasks), run.random) for run in runs])
-    return (*found, Reference("random", random, (None,) * len(runs[0].tasks)))
-
-
-def _distinct(measured: list[tuple[Sequence[str | None], np.ndarray]]) -> tuple[np.ndarray, ...]:
-    """Episodes per task, with each stage counted once: conditions of one seed share their references."""
-    tasks = len(measured[0][1])
-    by_task: list[dict[str | None, np.ndarray]] = [{} for _ in range(tasks)]
-    for digests, scores in measured:
-        for j in range(tasks):
-            if not np.isnan(scores[j]).any():
-                by_task[j][digests[j]] = scores[j]
-    return tuple(np.concatenate([np.empty(0), *scores.values()]) for scores in by_task)

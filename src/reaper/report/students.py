@@ -17,7 +17,7 @@ from reaper.report.experiment_data import (
     score_texts,
 )
 from reaper.report.findings import listed, percent
-from reaper.report.scores import within_chance
+from reaper.report.references import within_chance
 from reaper.report.text_table import TextTable, number
 from reaper.results import metrics
 from reaper.results.runs import RunResult

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from reaper.report.scores import rank_of
+from reaper.report.condition_order import rank_of
 from reaper.study.conditions import CONDITIONS, MAIN
 
 WIDTH = 6.2  # inches; so that 8 point text stays legible on a phone
@@ -34,12 +34,18 @@ class Theme:
 # After the palette of Okabe and Ito, in an order that puts the first three conditions furthest apart. The rest were
 # moved until all ten differ for every kind of colour-blind reader (tests/unit/report/test_theme.py).
 LIGHT = Theme(
-    "#ffffff", "#22262b", "#6a727c", "#e6e8eb",
-    ("#d55e00", "#009e73", "#0072b2", "#cc9cc0", "#e49c00", "#84a8f0", "#48246c", "#540024", "#6c6030", "#48546c"),
+    background="#ffffff", text="#22262b", muted="#6a727c", faint="#e6e8eb",
+    colours=(
+        "#d55e00", "#009e73", "#0072b2", "#cc9cc0", "#e49c00",
+        "#84a8f0", "#48246c", "#540024", "#6c6030", "#48546c",
+    ),
 )  # fmt: skip
 DARK = Theme(
-    "#1b1e22", "#e3e6ea", "#9aa3ad", "#33383e",
-    ("#f2854a", "#35c79b", "#58abe8", "#d8c0f0", "#fcb418", "#c0d8d8", "#9c60a8", "#9c4860", "#f0d884", "#849ca8"),
+    background="#1b1e22", text="#e3e6ea", muted="#9aa3ad", faint="#33383e",
+    colours=(
+        "#f2854a", "#35c79b", "#58abe8", "#d8c0f0", "#fcb418",
+        "#c0d8d8", "#9c60a8", "#9c4860", "#f0d884", "#849ca8",
+    ),
 )  # fmt: skip
 
 _LINES: tuple[Any, ...] = ((0, (5, 2)), (0, (1, 1.2)), "solid", (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
