@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-RESERVED_BYTES = 3 * 2**30  # of a GPU, for the rest of a stage: networks, activations of a GAN, CUDA graphs
+RESERVED_BYTES = 3 * 2**30  # of a GPU, for the rest of a stage: networks, activations of a generator, CUDA graphs
 
 
 class MappedHostMemory:

@@ -75,7 +75,7 @@ class Wandb:
             self.add_image(scores.name, "matrix/scores", scores.learnt, matrix)
 
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        """Every group of curves has its own x-axis: agent steps, GAN steps or tasks learnt."""
+        """Every group of curves has its own x-axis: agent steps, generator steps or tasks learnt."""
         new = {tag: value for tag, value in values.items() if self._last_steps.get(tag, -1) < step}
         axes = {}
         for tag in new:

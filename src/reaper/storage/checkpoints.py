@@ -30,7 +30,7 @@ KEPT = 2  # checkpoints per stage: should the newest be damaged, there is one be
 
 @dataclass(frozen=True)
 class Interval:
-    """How often to save: after so many seconds, or after so much work (agent steps, or steps of a GAN)."""
+    """How often to save: after so many seconds, or after so much work (agent steps, or steps of a generator)."""
 
     seconds: float | None = 600.0
     work: int | None = None
@@ -219,6 +219,6 @@ def check_finite(value: float, what: str, where: str) -> None:
     """Raises Diverged for a loss that is not finite, before its weights are saved."""
     if value != value or value in (float("inf"), float("-inf")):
         raise Diverged(
-            f"the loss of {what} became {value} at {where}; the last good checkpoint is kept. Check the learning "
-            "rate (--optimiser.learning-rate, --gan.learning-rate) and the rewards of the task"
+            f"the loss of {what} became {value} at {where}; the last good checkpoint is kept. Check the learning rates "
+            "and the rewards of the task"
         )

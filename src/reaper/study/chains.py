@@ -36,9 +36,7 @@ class Chain:
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
     command: str = ""  # the command line that reproduces this run
-    initial_memory: InitialMemory | None = (
-        None  # what the chain continues from; the lists begin with the tasks it knows
-    )
+    initial_memory: InitialMemory | None = None  # that it continues from; the lists begin with the tasks it knows
 
     @property
     def stages(self) -> list[Stage]:
