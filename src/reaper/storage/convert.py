@@ -204,7 +204,8 @@ def _copy_files(folder: OldDir, building: Path, about: Mapping[str, Any], proven
             shutil.copyfile(folder.verified(name), building / name)
     written = sorted(path.name for path in building.iterdir())
     entries = {name: FileEntry((building / name).stat().st_size, sha256(building / name)) for name in written}
-    left_out = {names.FILES.get(name, name): vars(entry) for name, entry in folder.left_out.items()}
+    # The checksum of a file that is not here and would be rewritten is unknown.
+    left_out = {name: vars(entry) for name, entry in folder.left_out.items() if name not in names.FILES}
     write_manifest(building, {**about, **({"left_out": left_out} if left_out else {})}, entries, provenance)
 
 

@@ -202,7 +202,8 @@ def _merge(incoming: Store, out: Path) -> str:
     try:
         known = [digest for digest in incoming.stages() if store.has(digest)]
         for digest in known:
-            if store.stage(digest).listed != incoming.stage(digest).listed:
+            mine, theirs = store.stage(digest).listed, incoming.stage(digest).listed
+            if any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys()):
                 raise UserError(
                     f"{store.path_of(digest)} and the same stage in the pack have different results; import into "
                     "another folder"
