@@ -38,13 +38,13 @@ class Training:
         context = Context(PAPER, 18, 0, ("benchmark",), device, checkpointer=self.checkpointer, **options)
         self.learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
         self.trainer = self.learner.trainer
-        self.trainer.agent_steps = self.trainer.seam = PAPER.training.learning_starts
-        replay = self.learner.replay
+        self.trainer.agent_steps = self.trainer.boundary = PAPER.training.learning_starts
+        replay = self.learner.experience.replay
         replay.frames.random_()
         replay.size.fill_(replay.slots)
         self.checkpointer.register("trainer", self.trainer)
-        self.trainer.run_to(PAPER.training.learning_starts + 20 * PAPER.training.num_envs)
-        self.trainer.actor.begin(1)  # pyright: ignore[reportOptionalMemberAccess]
+        self.trainer.train_to(PAPER.training.learning_starts + 20 * PAPER.training.num_envs)
+        self.learner.experience.actor.reset(1)
 
     def train(self, seconds: float, until_written: bool = False) -> tuple[int, float]:
         """Trains for some seconds, or until the checkpoint is on disk; returns agent steps and seconds."""

@@ -42,27 +42,25 @@ def new_learner(task: str, seed: int, device: torch.device, emulator_threads: in
 
 def train(trainer: Trainer, steps: int) -> list[tuple[int, float]]:
     """Trains for this many agent steps; returns the agent steps and the score at the end of each episode."""
-    actor, replay = trainer.actor, trainer.replay
-    assert actor is not None
-    assert replay is not None
-    replay.truncate()
-    actor.begin(trainer.context.derive_seed("games", 0))
+    assert trainer.experience is not None
+    trainer.experience.reset(trainer.context.derive_seed("games", 0))
+    returns = trainer.experience.actor.statistics
     episodes: list[tuple[int, float]] = []
-    take_scores = actor.take_scores
+    take_scores = returns.take
 
     def record_scores() -> list[float]:
         scores = take_scores()
         episodes.extend((trainer.agent_steps, score) for score in scores)
         return scores
 
-    actor.take_scores = record_scores
+    returns.take = record_scores
     start, points = time.perf_counter(), 0
     while trainer.agent_steps < steps:
         trainer.step()
         if trainer.agent_steps * POINTS // steps > points:
             points = trainer.agent_steps * POINTS // steps
             report(trainer.agent_steps, episodes, window=steps / POINTS, seconds=time.perf_counter() - start)
-    trainer.settle()
+    trainer.flush()
     return episodes
 
 

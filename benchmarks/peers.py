@@ -142,7 +142,7 @@ def reaper_rate(steps: int, device_name: str) -> float:
     context = Context(settings, 18, 0, ("benchmark",), device, **compile_options(settings, device))
     short_term = ShortTerm(context, find_task(GAME))
     trainer = short_term.trainer
-    trainer.run_to(2 * 6 * settings.training.num_envs)  # fills the replay and makes the first updates
+    trainer.train_to(2 * 6 * settings.training.num_envs)  # fills the replay and makes the first updates
     before, start = trainer.agent_steps, time.perf_counter()
     while trainer.agent_steps < before + steps:
         trainer.step()

@@ -11,7 +11,7 @@ import torch
 
 from reaper.context import Context
 from reaper.errors import UserError
-from reaper.learning.actor import Actor
+from reaper.learning.actor import Actor, new_actor
 from reaper.learning.found_memory import check_memory
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.find import RunChoice, find_memory
@@ -70,24 +70,24 @@ class Agent:
     def _episode(self, env: VectorTask, view: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:
         """The view takes the same actions as the environment; its frames are shown in place of the observations."""
         context = self.context
-        actor = Actor(env, self.observation.frame_stack, context.num_actions, context.device)
+        actor = new_actor(context, env, compiled=False)
         # "game" is the key of these random streams: renaming it would change every recorded episode.
         rng, first = context.cpu_rng("game", seed), context.derive_seed("game", env.name, seed)
-        actor.begin(first)
+        actor.reset(first)
         shown = view.reset(first) if view else self._newest(actor)
         episode_return, done = 0.0, False
         while not done:
             yield to_picture(shown[0]).copy(), episode_return
-            actor.send(self.network, context.settings.evaluation.epsilon, rng)
+            actor.act(self.network, context.settings.evaluation.epsilon, rng)
             if view:
-                view.send(actor.acted)
-            step = actor.receive()
+                view.send(actor.actions)
+            step = actor.observe().step
             shown = view.receive().observations if view else self._newest(actor)
             episode_return, done = episode_return + float(step.rewards[0]), bool(step.done[0])
         yield to_picture(shown[0]).copy(), episode_return
 
     def _newest(self, actor: Actor) -> np.ndarray:
-        return actor.stack[:, -self.observation.frame.shape[0] :].cpu().numpy()
+        return actor.states[:, -self.observation.frame.shape[0] :].cpu().numpy()
 
 
 def load(

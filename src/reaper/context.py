@@ -37,6 +37,7 @@ class Context:
     )  # saves what the stage would lose if it were killed
     compiles: bool = False  # whether updates and forward passes are compiled
     compute_dtype: torch.dtype | None = None  # of activations and kernels in compiled updates; None means float32
+    cuda_graphs: bool = True  # whether work on a GPU is captured; False launches it kernel by kernel
     concurrent_eval: bool = False  # whether evaluations run in a process of their own, alongside training
 
     emulator_threads: int | None = None  # None: chosen from the cores

@@ -33,9 +33,10 @@ from reaper.config.settings import Settings
 from reaper.context import Context, compile_options, state_tensors
 from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import measure_pace
-from reaper.learning.evaluation.evaluator import worth_a_process
+from reaper.learning.evaluation.evaluator import worth_concurrent_eval
 from reaper.learning.long_term import Consolidation
-from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.learning.short_term import ShortTerm
+from reaper.learning.teachers import DQNTeacher
 from reaper.learning.trainer import Trainer
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
@@ -68,7 +69,7 @@ class Benchmark:
     def __post_init__(self) -> None:
         prepare_torch(self.device)
         if self.concurrent_eval is None:
-            self.concurrent_eval = worth_a_process(self.settings, self.device)
+            self.concurrent_eval = worth_concurrent_eval(self.settings, self.device)
         self.context = Context(
             self._quick_settings(),
             self.num_actions,
@@ -124,7 +125,7 @@ class Benchmark:
         """The trainer of RePR on a second task, with a teacher for it and pseudo-items of the first. Nothing is
         trained yet, which costs the same."""
         context, condition = self.context, CONDITIONS["RePR"]
-        teacher = Teacher(state_tensors(context.q_network()), 0.0, 1.0)
+        teacher = DQNTeacher(context, state_tensors(context.q_network()), 0.0, 1.0)
         untrained = generator_for(context.settings).untrained(context)
         retained = {f"generator.{name}": tensor for name, tensor in untrained.state().items()}
         memory = LongTermMemory(teacher.weights, (self.tasks[0].name,), retained)
@@ -142,7 +143,7 @@ class Benchmark:
 
     def _start_learning(self, trainer: Trainer) -> None:
         """Fills the replay and makes the first updates; then the trainer's own environments are not needed any more."""
-        trainer.run_to(2 * self.context.settings.training.learning_starts)
+        trainer.train_to(2 * self.context.settings.training.learning_starts)
         close_envs(trainer)
 
     def _training(self, what: str, trainer: Trainer) -> None:
@@ -151,7 +152,7 @@ class Benchmark:
                 self._add(bare)
             self._add(trained)
         per_step = self.settings.training.num_envs // self.settings.training.steps_per_update
-        if updates := trainer.recordings.get(per_step):  # a CUDA graph of the updates of one step
+        if updates := trainer.learner.graphs.get(per_step):  # a CUDA graph of the updates of one step
             rates = tuple(self.stopwatch.calls_per_second(updates) * per_step for _ in range(self.repeats))
             self._add(Measurement(f"updates of {what} alone", "", "updates", rates))
 
@@ -181,7 +182,7 @@ class Benchmark:
         with tempfile.TemporaryDirectory() as folder:
             checkpointer = Checkpointer(CheckpointDir(Path(folder) / "checkpoints", "bench"), Interval(10**9))
             checkpointer.register("trainer", trainer)
-            trainer.run_to(trainer.agent_steps + self.settings.training.num_envs)
+            trainer.train_to(trainer.agent_steps + self.settings.training.num_envs)
 
             def save() -> None:
                 checkpointer.save()
@@ -198,7 +199,7 @@ class Benchmark:
         generator = generator_for(self.context.settings)
 
         def start() -> Any:
-            training = generator.training(self.context, short_term.replay, items, 2)
+            training = generator.training(self.context, short_term.experience.replay, items, 2)
             training.begin()
             training.step()
             return training
@@ -241,7 +242,7 @@ class Benchmark:
         rate = self.settings.evaluation.episodes * pace.steps / pace.seconds
         self._add(Measurement(EVALUATION, task.name, "agent steps", (rate,)))
         episodes = 1.0 if pace.whole else EPISODE_STEPS / pace.steps
-        self.set_up[f"{EVALUATION} {task.name}"] = pace.beginning + episodes * pace.seconds
+        self.set_up[f"{EVALUATION} {task.name}"] = pace.startup + episodes * pace.seconds
 
     def predicted_hours(self, tasks: Sequence[str]) -> dict[str, float]:
         """Hours of RePR on these tasks at the full budget, by part."""

@@ -14,8 +14,9 @@ from reaper.engines.resources import Resources
 from reaper.equations import fisher_diagonal
 from reaper.errors import Stopped
 from reaper.generators import generator_for
+from reaper.learning.collection import ReplayCollection
 from reaper.learning.evaluation.episodes import evaluate
-from reaper.learning.short_term import Gathering, ShortTerm
+from reaper.learning.short_term import ShortTerm
 from reaper.storage.checkpoints import Checkpointer
 from reaper.study.kinds.base import Stage
 from reaper.study.stage_run import settings_of
@@ -60,28 +61,26 @@ class Calibration:
 
     def _training_steps(self) -> float:
         trainer = ShortTerm(context := self._context(), self._task()).trainer
-        assert trainer.actor is not None
-        assert trainer.replay is not None
-        trainer.actor.begin(0)
-        while not trainer.replay.ready():
+        experience = trainer.experience
+        assert experience is not None
+        experience.actor.reset(0)
+        while not experience.replay.ready():
             trainer.step()
         trainer.learning = True
         seconds = _seconds_per_call(trainer.step) / context.settings.training.num_envs
-        trainer.actor.rest()
-        trainer.actor.task.close()
+        experience.close()
         return seconds
 
     def _collected_steps(self) -> float:
         timer = _Timer()
         context = self._context(Checkpointer(stop=timer))
-        gathering = Gathering(context, context.q_network(), self._task())
+        collection = ReplayCollection(context, context.q_network(), self._task())
         try:
-            gathering.run()
+            collection.run()
         except Stopped:
-            gathering.actor.rest()
-            gathering.actor.task.close()
-        assert gathering.frame is not None
-        return timer.seconds / max(gathering.frame - gathering.first_frame, 1)
+            collection.close()
+        assert collection.agent_steps is not None
+        return timer.seconds / max(collection.agent_steps - collection.first, 1)
 
     def _generator_steps(self) -> float:
         context = self._context()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reaper.bench.measurement import Measurement
 from reaper.context import Context
 from reaper.learning.evaluation.episodes import Pace
-from reaper.learning.evaluation.worker import EvalProcess
+from reaper.learning.evaluation.process import EvalProcess
 from reaper.tasks.task import Task
 
 EPISODE_STEPS = 1_800  # assumed agent steps of an episode that is too long to finish here: two minutes of Atari
@@ -42,12 +42,12 @@ def measure_concurrent_eval(
         for _ in range(repeats):
             alone.append(work.rate(None))
             evaluator.measure(task.name, seconds, work.num_evaluations)
-            during.append(work.rate(evaluator.answered))
+            during.append(work.rate(evaluator.has_reply))
             paces.append(Pace(**evaluator.receive()))
     shares = tuple(slowed / full for slowed, full in zip(during, alone, strict=True))
     steps_per_second = tuple(episodes * pace.steps / pace.seconds for pace in paces)
     evaluation = Measurement(work.evaluation, task.name, "agent steps", steps_per_second)
     length = paces[-1].steps / work.num_evaluations if paces[-1].whole else EPISODE_STEPS
-    whole_evaluation = paces[-1].beginning + episodes * length / evaluation.rate
+    whole_evaluation = paces[-1].startup + episodes * length / evaluation.rate
     slowed_work = Measurement(work.during_evaluation, task.name, work.unit, tuple(during), shares, work.alone)
     return slowed_work, evaluation, whole_evaluation

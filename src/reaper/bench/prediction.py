@@ -20,7 +20,7 @@ from reaper.bench.measurement import (
 )
 from reaper.config.settings import Settings
 from reaper.generators import generator_for
-from reaper.learning.evaluation.evaluator import MOST_HELD
+from reaper.learning.evaluation.concurrent import MAX_DEFERRED
 from reaper.storage.checkpoints import Interval
 
 TOTAL = "total"
@@ -84,7 +84,7 @@ class Prediction:
         if what == SHORT_TERM:
             return evaluations * added_by_concurrent(training / evaluations, seconds, share)
         deferred, later_seconds = (
-            min(evaluations, MOST_HELD // len(evaluated)),
+            min(evaluations, MAX_DEFERRED // len(evaluated)),
             len(evaluated) * self.set_up[EVALUATIONS_WITH_GENERATOR],
         )
         concurrent = evaluations - deferred

@@ -114,23 +114,23 @@ def _measurements(what: str, task: str, pairs: list[tuple[float, float]]) -> tup
 
 
 def use_envs(trainer: Trainer, envs: VectorTask) -> None:
-    assert trainer.actor is not None
-    trainer.actor.task = envs
+    assert trainer.experience is not None
+    trainer.experience.actor.envs = envs
 
 
 def close_envs(trainer: Trainer) -> None:
-    assert trainer.actor is not None
-    trainer.actor.task.close()
+    assert trainer.experience is not None
+    trainer.experience.close()
 
 
 def restart(trainer: Trainer, seed: int) -> None:
     """Resets the environments of a trainer."""
-    assert trainer.actor is not None
-    trainer.settle()
-    trainer.actor.begin(seed)
+    assert trainer.experience is not None
+    trainer.flush()
+    trainer.experience.actor.reset(seed)
 
 
 def action_log(trainer: Trainer) -> list[np.ndarray]:
     """The actions since the last reset, one array per step; grows with every step."""
-    assert trainer.actor is not None
-    return trainer.actor.log
+    assert trainer.experience is not None
+    return trainer.experience.actor.action_log

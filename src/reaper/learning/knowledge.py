@@ -1,6 +1,6 @@
-"""Knowledge: what of a teacher the long-term agent takes over and keeps.
+"""Knowledge: which outputs of a teacher the long-term agent learns and retains.
 
-Each kind is a pair of losses: how the new task is taught, and how earlier answers are retained.
+Each kind is a pair of losses: one for distilling the new task, one for retaining the earlier ones.
 """
 
 from __future__ import annotations
@@ -10,53 +10,64 @@ from abc import ABC, abstractmethod
 import torch
 
 from reaper.equations import distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, standardise
+from reaper.errors import UserError
+from reaper.learning.teachers import OutputKind, Teacher
 
 
 class Knowledge(ABC):
-    """Compares the student's outputs (N, actions) with what it should know; every loss is one number an item (N,)."""
+    """Compares the student's outputs (N, num_actions) with targets; every loss is one number per item (N,)."""
+
+    kinds: tuple[OutputKind, ...] = ("values",)  # the outputs of teachers that it can be distilled from
+
+    def check(self, teacher: Teacher) -> None:
+        if teacher.kind not in self.kinds:
+            raise UserError(f"a teacher of {teacher.kind} cannot be distilled by {type(self).__name__}")
 
     @abstractmethod
-    def teach(self, student: torch.Tensor, teacher: torch.Tensor, mean: float, deviation: float) -> torch.Tensor:
-        """The loss of the new task; mean and deviation are those of the teacher's Q-values."""
+    def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
+        """The loss of the new task; mean and std are those of the teacher's outputs."""
 
     @abstractmethod
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
-        """The loss of earlier tasks: answering as the previous long-term agent did."""
+        """The loss of earlier tasks, against the outputs of the previous long-term agent."""
 
-    def adopt(self, teacher: dict[str, torch.Tensor], mean: float, deviation: float) -> dict[str, torch.Tensor]:
-        """The first long-term agent, made from the first teacher's weights: a copy of them."""
-        return teacher
+    def adopt(self, weights: dict[str, torch.Tensor], mean: float, std: float) -> dict[str, torch.Tensor]:
+        """The weights of the first long-term agent: those of the first teacher."""
+        return weights
 
 
 class QValues(Knowledge):
-    """All Q-values as they are."""
+    """All Q-values, unchanged."""
 
-    def teach(self, student: torch.Tensor, teacher: torch.Tensor, mean: float, deviation: float) -> torch.Tensor:
-        return distill_loss(student, teacher)
+    def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
+        return distill_loss(student, targets)
 
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         return pr_loss(student, previous)
 
 
 class StandardisedQValues(QValues):
-    """Q-values with one mean and one deviation a task, so that no task counts for more because it scores higher."""
+    """Q-values with the same mean and standard deviation in every task, so that no task weighs more because its returns
+    are larger."""
 
-    def teach(self, student: torch.Tensor, teacher: torch.Tensor, mean: float, deviation: float) -> torch.Tensor:
-        return distill_loss(student, standardise(teacher, mean, deviation))
+    def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
+        return distill_loss(student, standardise(targets, mean, std))
 
-    def adopt(self, teacher: dict[str, torch.Tensor], mean: float, deviation: float) -> dict[str, torch.Tensor]:
+    def adopt(self, weights: dict[str, torch.Tensor], mean: float, std: float) -> dict[str, torch.Tensor]:
         """Standardises the outputs exactly, by rescaling the last layer."""
-        return teacher | {
-            "values.weight": teacher["values.weight"] / deviation,
-            "values.bias": (teacher["values.bias"] - mean) / deviation,
+        return weights | {
+            "values.weight": weights["values.weight"] / std,
+            "values.bias": (weights["values.bias"] - mean) / std,
         }
 
 
 class Policy(Knowledge):
     """Only which action is best: cross-entropy on softmax outputs."""
 
-    def teach(self, student: torch.Tensor, teacher: torch.Tensor, mean: float, deviation: float) -> torch.Tensor:
-        return distill_loss_policy(student, teacher)
+    kinds = ("values", "logits")
+
+    def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
+        return distill_loss_policy(student, targets)
 
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         return pr_loss_policy(student, previous)

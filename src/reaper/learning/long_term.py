@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 
 import torch
 
-from reaper.compute.optimiser import FlatWeights, agent_optimiser
-from reaper.compute.update import Batch, Forward, Update, split_batches
+from reaper.compute.optimiser import FlatWeights
+from reaper.compute.update import Batch, Forward, split_batches
 from reaper.context import Context, state_tensors
+from reaper.errors import UserError
 from reaper.generators import generator_for
-from reaper.learning.evaluation.evaluator import Row
+from reaper.learning.best_weights import BestWeights
+from reaper.learning.collection import collect_replay
+from reaper.learning.evaluation.episodes import Row
 from reaper.learning.knowledge import Knowledge
-from reaper.learning.objectives import Objective, TaskObjective
-from reaper.learning.short_term import Gathering, Teacher
-from reaper.learning.trainer import BestWeights, Trainer
+from reaper.learning.objectives import NewTask, Objective, TaskObjective
+from reaper.learning.teachers import Teacher
+from reaper.learning.trainer import Trainer
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
@@ -22,37 +25,40 @@ from reaper.retention.base import Recall, Remembered, Retention
 from reaper.state import Parts
 from reaper.tasks.task import Task
 
+STORED_STATES = 96  # generated ones, for the report
+
 
 @dataclass
 class Consolidated:
-    """The next long-term memory, and what a report shows of how it came about."""
+    """The next long-term memory, and what a report shows of how it was made."""
 
     memory: LongTermMemory
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)  # of evaluations
     generator_curve: list[dict[str, float]] = field(default_factory=list)
-    pictures: dict[str, torch.Tensor] = field(default_factory=dict)  # generated states, for the report only
+    states: dict[str, torch.Tensor] = field(default_factory=dict)  # generated states, for the report only
 
 
-@dataclass(frozen=True)
-class Both:
-    """The lesson of the new task and what is recalled of the earlier ones, in every batch and every loss."""
+class ConsolidationLoss:
+    """Learning the new task and retaining the earlier ones, combined in every batch and every loss."""
 
-    objective: TaskObjective
-    recall: Recall
+    def __init__(self, objective: TaskObjective, recall: Recall) -> None:
+        self.objective, self.recall = objective, recall
+        self.parts = Parts(objective=objective.parts, recall=recall)
 
-    def draw(self, updates: int) -> list[Batch]:
+    def sample(self, updates: int) -> list[Batch]:
+        """(batch of the new task, batch of the earlier tasks or ()) per update."""
         size = self.objective.batches.batch_size
-        new, drawn = self.objective.batches.sample(updates), self.recall.sample(updates * size)
-        return list(zip(new, split_batches(drawn, size) if drawn else [()] * updates, strict=True))
+        new, recalled = self.objective.batches.sample(updates), self.recall.sample(updates * size)
+        return list(zip(new, split_batches(recalled, size) if recalled else [()] * updates, strict=True))
 
     def loss(self, forward: Forward, weights: list[torch.Tensor], new: Batch, old: Batch) -> torch.Tensor:
-        states, *told = new
+        states, *targets = new
         if not old:
-            return self.recall.combine(self.objective.judge(forward(states), *told), weights)
-        rehearsed, *known = old
-        answers = forward(torch.cat([states, rehearsed]))  # one pass for both is quicker than two
-        new_task = self.objective.judge(answers[: len(states)], *told)
-        return self.recall.combine(new_task, weights, answers[len(states) :], *known)
+            return self.recall.combine(self.objective.loss(forward(states), *targets), weights)
+        old_states, *known = old
+        outputs = forward(torch.cat([states, old_states]))  # one pass for both is faster than two
+        new_task = self.objective.loss(outputs[: len(states)], *targets)
+        return self.recall.combine(new_task, weights, outputs[len(states) :], *known)
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Consolidation:
     retention: Retention
     knowledge: Knowledge
     teacher: Teacher | None
-    generator: dict[str, torch.Tensor] | None = None  # the short-term one, where the teaching needs it
+    generator: dict[str, torch.Tensor] | None = None  # the short-term one, where the objective needs it
 
     def run(self, memory: LongTermMemory | None) -> Consolidated:
         return self._first() if memory is None else self._next(memory)
@@ -74,65 +80,65 @@ class Consolidation:
         """The first long-term agent is the first teacher."""
         teacher = self.teacher
         assert teacher is not None
-        weights = self.knowledge.adopt(teacher.weights, teacher.value_mean, teacher.value_deviation)
-        agent = self.context.q_network(weights)
+        weights = teacher.state()
+        if weights is None:
+            raise UserError("the teacher of the first task has no Q-network that could become the long-term agent")
+        agent = self.context.q_network(self.knowledge.adopt(weights, teacher.value_mean, teacher.value_std))
         adopted = self.retention.adopt(self.generator) if self.generator is not None else None
         states: StateSource = Items(torch.empty(0))
         if adopted is None and self.retention.needs_states:
-            states = Gathering(self.context, self.context.q_network(teacher.weights), self.tasks[-1]).run()
+            states = collect_replay(self.context, teacher.policy, self.tasks[-1])
         remembered = adopted or self.retention.remember(self.context, None, agent, states)
-        return self._handed_on(agent, remembered, [])
+        return self._result(agent, remembered, [])
 
     def _next(self, memory: LongTermMemory) -> Consolidated:
         agent = self.context.q_network(memory.agent)
         objective, recall, trainer = self.begin(memory, agent)
         with trainer.evaluator as evaluator:
             if self.retention.trains_generator:
-                evaluator.hold()
-            frames = self.context.settings.long_term.agent_steps
-            trainer.run(f"consolidate {self.tasks[-1].title}", frames, self.tasks)
-            trainer.best.put_back()
-            evaluator.release()
-            recall.release()  # it may be most of the memory there is, and the generator's training needs as much
+                evaluator.defer()
+            agent_steps = self.context.settings.long_term.agent_steps
+            trainer.run(f"consolidate {self.tasks[-1].title}", agent_steps, self.tasks)
+            trainer.best.load()
+            evaluator.run_deferred()
+            recall.release()  # it may hold most of the device's memory, and training a generator needs as much
             remembered = self.retention.remember(self.context, memory, agent, objective.new_states)
             objective.close()
             rows = evaluator.finish()
-        return self._handed_on(agent, remembered, rows)
+        return self._result(agent, remembered, rows)
 
     def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[TaskObjective, Recall, Trainer]:
-        """The lesson of the new task, what is recalled, and the agent's practice of both."""
-        context, settings, student = self.context, self.context.settings, FlatWeights(agent)
-        objective = self.objective.begin(context, self.tasks[-1], student, self.knowledge, self.teacher, self.generator)
+        """The objective of the new task, what is recalled, and the trainer of both."""
+        context, student = self.context, FlatWeights(agent)
+        new_task = NewTask(
+            context=context,
+            task=self.tasks[-1],
+            student=student,
+            knowledge=self.knowledge,
+            teacher=self.teacher,
+            generator=self.generator,
+        )
+        objective = self.objective.begin(new_task)
         recall = self.retention.recall(context, memory, self.knowledge, context.q_network(memory.agent))
-        both = Both(objective, recall)
-        optimiser, max_grad_norm = agent_optimiser(settings.optimiser, student), settings.optimiser.max_grad_norm
+        combined = ConsolidationLoss(objective, recall)
         trainer = Trainer(
             context,
             student,
-            Update(
-                student,
-                optimiser,
-                both.loss,
-                max_grad_norm=max_grad_norm,
-                compiles=context.compiles,
-                compute_dtype=context.compute_dtype,
-            ),
-            BestWeights(student, settings.long_term.best_window, objective.best_by_score),
-            both.draw,
-            Parts(objective=objective.parts, recall=recall),
-            objective.actor,
-            objective.replay,
-            objective.after_frames,
-            {"alpha": recall.alpha},
+            loss=combined.loss,
+            batches=combined,
+            best=BestWeights(student, context.settings.long_term.best_window, objective.best_by_score),
+            experience=objective.experience,
+            after_steps=objective.after_steps,
+            constants={"alpha": recall.alpha},
         )
         context.checkpointer.register("objective", objective.parts)
         context.checkpointer.register("recall", recall)
         return objective, recall, trainer
 
-    def _handed_on(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:
+    def _result(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:
         memory = LongTermMemory(state_tensors(agent), tuple(task.name for task in self.tasks), remembered.retained)
-        pictures = {}
+        states = {}
         if generator := memory.part("generator"):
             fitted = generator_for(self.context.settings).load(self.context, generator)
-            pictures["generated"] = fitted.sample(96, self.context.rng("pictures")).cpu()
-        return Consolidated(memory, rows, remembered.curve, pictures)
+            states["generated"] = fitted.sample(STORED_STATES, self.context.rng("pictures")).cpu()
+        return Consolidated(memory, rows, remembered.curve, states)

@@ -1,4 +1,4 @@
-"""Teaching: how a new task gets into the long-term agent."""
+"""Objectives: how the long-term agent learns a new task."""
 
 from __future__ import annotations
 
@@ -8,128 +8,119 @@ from dataclasses import dataclass, field
 
 import torch
 
-from reaper.compute.compilation import forward
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import BatchSampler
 from reaper.context import Context
-from reaper.equations import dqn_loss
 from reaper.generators import generator_for
-from reaper.learning.actor import Actor
+from reaper.learning.experience import Experience
 from reaper.learning.knowledge import Knowledge
-from reaper.learning.short_term import QLearning, Teacher, new_actor, new_replay
+from reaper.learning.q_learning import QLearning
+from reaper.learning.teachers import Teacher
 from reaper.memory.items import Items, StateSource
-from reaper.memory.replay import Replay
-from reaper.networks.q_network import QNetwork
 from reaper.randomness import RNG
 from reaper.state import Parts
 from reaper.tasks.task import Task
 
-Judge = Callable[..., torch.Tensor]  # (the student's outputs, the rest of the batch) -> a loss an item, or their mean
+OutputLoss = Callable[..., torch.Tensor]  # (student's outputs, rest of the batch) -> one loss per item, or their mean
+
+
+@dataclass(frozen=True)
+class NewTask:
+    """What an objective is given: the task to learn, and whoever can help."""
+
+    context: Context
+    task: Task
+    student: FlatWeights  # the long-term agent
+    knowledge: Knowledge
+    teacher: Teacher | None = None  # where the objective needs one
+    generator: dict[str, torch.Tensor] | None = None  # of the new task alone, where the objective needs one
 
 
 @dataclass
 class TaskObjective:
-    """One task being taught: its batches (states first), how answers to them are judged, and where its states come
-    from."""
+    """One task being learnt: its batches (states first), the loss of outputs for them, and the task's states."""
 
     batches: BatchSampler
-    judge: Judge
+    loss: OutputLoss
     new_states: StateSource
-    actor: Actor | None = None
-    replay: Replay | None = None
-    after_frames: Callable[[int, int], None] = lambda before, now: None
+    experience: Experience | None = None
+    after_steps: Callable[[int, int], None] = lambda before, after: None
     best_by_score: bool = False  # else by the lowest loss
-    parts: Parts = field(default_factory=Parts)  # what a checkpoint holds of it, beside player and replay
+    parts: Parts = field(default_factory=Parts)  # what a checkpoint holds of it, apart from the experience
 
     def close(self) -> None:
-        if self.actor:
-            self.actor.task.close()
+        if self.experience:
+            self.experience.close()
 
 
 class Objective(ABC):
-    """A way to teach; says which stages it needs beside the long-term memory."""
+    """A way to learn a new task, and which earlier stages it needs besides the long-term memory."""
 
-    needs_teacher = True  # after the first task, which is always taken over from a teacher
+    needs_teacher = True  # after the first task, whose agent always is its teacher
     needs_generator = False  # one of the new task alone
     consolidates = True
 
     @abstractmethod
-    def begin(
-        self,
-        context: Context,
-        task: Task,
-        student: FlatWeights,
-        knowledge: Knowledge,
-        teacher: Teacher | None,
-        generator: dict[str, torch.Tensor] | None,
-    ) -> TaskObjective: ...
+    def begin(self, new: NewTask) -> TaskObjective:
+        """Prepares to learn a task."""
 
 
-def _network(weights: FlatWeights) -> QNetwork:
-    assert isinstance(weights.network, QNetwork)
-    return weights.network
-
-
-def _judged_by(teacher: Teacher, knowledge: Knowledge) -> Judge:
-    mean, deviation = teacher.value_mean, teacher.value_deviation
-    return lambda outputs, answers: knowledge.teach(outputs, answers, mean, deviation)
+def _distillation_loss(teacher: Teacher, knowledge: Knowledge) -> OutputLoss:
+    knowledge.check(teacher)
+    mean, std = teacher.value_mean, teacher.value_std
+    return lambda outputs, targets: knowledge.distill(outputs, targets, mean, std)
 
 
 @dataclass(frozen=True)
 class Distillation(Objective):
-    """The student plays the new task and learns its teacher's answers to what it sees."""
+    """The student acts in the new task and learns its teacher's outputs for the states it visits."""
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
+    def begin(self, new: NewTask) -> TaskObjective:
+        context, teacher = new.context, new.teacher
         assert teacher is not None
-        master = context.q_network(teacher.weights)
-        replay, answer_of = new_replay(context), context.compile(forward)
+        loss, experience = _distillation_loss(teacher, new.knowledge), Experience(context, new.task)
 
-        @torch.no_grad()
-        def draw(count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
-            states = replay.sample_states(count, rng)
-            return states, answer_of(master, states)
+        def sample(count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
+            states = experience.replay.sample_states(count, rng)
+            return states, teacher.outputs(states)
 
-        batches = BatchSampler(draw, context.settings.training.batch_size, context.rng("batches"))
-        games = context.open(task, context.settings.training.num_envs)
-        actor, parts = new_actor(context, games), Parts(batches=batches)
-        return TaskObjective(batches, _judged_by(teacher, knowledge), replay, actor, replay, parts=parts)
+        batches = BatchSampler(sample, context.settings.training.batch_size, context.rng("batches"))
+        return TaskObjective(batches, loss, experience.replay, experience, parts=Parts(batches=batches))
 
 
 @dataclass(frozen=True)
 class GeneratedDistillation(Objective):
-    """The student never plays: it learns its teacher's answers to what a short-term generator dreams of the task."""
+    """The student never acts: it learns its teacher's outputs for states that a generator of the task generates."""
 
     needs_generator = True
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
+    def begin(self, new: NewTask) -> TaskObjective:
+        context, teacher = new.context, new.teacher
         assert teacher is not None
-        assert generator is not None
-        count = context.settings.generator.pseudo_items
-        fitted = generator_for(context.settings).load(context, generator)
+        assert new.generator is not None
+        fitted = generator_for(context.settings).load(context, new.generator)
         # "short-term dreams" is the key of a random stream: renaming it would change every result.
-        generated = Items(fitted.sample(count, context.rng("short-term dreams")))
-        items = generated.with_targets(context.q_network(teacher.weights))
+        states = fitted.sample(context.settings.generator.pseudo_items, context.rng("short-term dreams"))
+        items = Items(states).with_targets(teacher.policy)
         batches = BatchSampler(items.sample, context.settings.training.batch_size, context.rng("batches"))
-        return TaskObjective(batches, _judged_by(teacher, knowledge), items, parts=Parts(batches=batches))
+        return TaskObjective(batches, _distillation_loss(teacher, new.knowledge), items, parts=Parts(batches=batches))
 
 
 @dataclass(frozen=True)
-class QLearningObjective(Objective):
-    """No second memory: the long-term agent learns the new task itself, by deep Q-learning."""
+class DirectQLearning(Objective):
+    """Without a teacher: the long-term agent learns the new task itself, by deep Q-learning."""
 
     needs_teacher = False
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
-        replay = new_replay(context)
-        q_learning = QLearning(context, _network(student), student, replay)
-        actor = new_actor(context, context.open(task, context.settings.training.num_envs))
+    def begin(self, new: NewTask) -> TaskObjective:
+        experience = Experience(new.context, new.task)
+        q_learning = QLearning(new.context, new.student, experience.replay)
         return TaskObjective(
             q_learning.batches,
-            dqn_loss,
-            replay,
-            actor,
-            replay,
-            q_learning.after_frames,
+            q_learning.output_loss,
+            experience.replay,
+            experience,
+            q_learning.after_steps,
             best_by_score=True,
             parts=q_learning.parts,
         )
@@ -137,9 +128,9 @@ class QLearningObjective(Objective):
 
 @dataclass(frozen=True)
 class SingleTask(Objective):
-    """No long-term agent at all: one teacher a task, the reference every score is divided by."""
+    """Without a long-term agent: one teacher per task, the reference that every score is divided by."""
 
     consolidates = False
 
-    def begin(self, context, task, student, knowledge, teacher, generator) -> TaskObjective:  # noqa: ANN001
-        raise TypeError("a condition without a long-term agent teaches nothing")
+    def begin(self, new: NewTask) -> TaskObjective:
+        raise TypeError("a condition without a long-term agent has nothing to consolidate")

@@ -9,7 +9,8 @@ import torch
 
 from reaper.context import Context
 from reaper.errors import DamagedArtefact, UserError
-from reaper.learning.actor import Actor, exploration
+from reaper.learning.actor import new_actor
+from reaper.learning.exploration import epsilon_at
 from reaper.results.runs import RunResult
 from reaper.storage.store import Artefact, Store
 from reaper.tasks.sequence import find_task
@@ -51,17 +52,16 @@ def _play(run: RunResult, task: str, teacher: Artefact) -> RealStates:
     context = context_of(run)
     network = context.q_network(teacher.tensors("agent")).eval()
     envs = context.open(find_task(task), NUM_ENVS)
-    actor = Actor(envs, run.settings.observation.frame_stack, context.num_actions, context.device)
+    actor = new_actor(context, envs, compiled=False)
     rng = context.cpu_rng("states", task)
-    actor.begin(context.derive_seed("states", task))
+    actor.reset(context.derive_seed("states", task))
     samples, steps = [], SAMPLES * INTERVAL
     for step in range(steps):
         trained = step * run.settings.short_term.agent_steps // steps
-        actor.send(network, exploration(trained, run.settings.training), rng)
-        actor.receive()
+        actor.act(network, epsilon_at(trained, run.settings.training), rng)
+        actor.observe()
         if step % INTERVAL == INTERVAL - 1:
-            samples.append(actor.stack.cpu().numpy().copy())
-    actor.rest()
+            samples.append(actor.states.cpu().numpy().copy())
     envs.close()
     states = np.stack(samples)  # (samples, envs, *observation)
     train, held_out = states[:, :-HELD_OUT], states[:, -HELD_OUT:]

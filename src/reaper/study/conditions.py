@@ -9,7 +9,7 @@ from typing import Any
 from reaper.config.methods import changed_fields
 from reaper.config.settings import Settings
 from reaper.learning.knowledge import Knowledge, Policy, QValues, StandardisedQValues
-from reaper.learning.objectives import Distillation, GeneratedDistillation, Objective, QLearningObjective, SingleTask
+from reaper.learning.objectives import DirectQLearning, Distillation, GeneratedDistillation, Objective, SingleTask
 from reaper.plugins import Registry
 from reaper.retention import (
     EWC,
@@ -27,7 +27,7 @@ from reaper.retention import (
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", "reaper.objectives")
 OBJECTIVES["distillation"] = Distillation
 OBJECTIVES["generated distillation"] = GeneratedDistillation
-OBJECTIVES["q-learning"] = QLearningObjective
+OBJECTIVES["q-learning"] = DirectQLearning
 OBJECTIVES["single-task"] = SingleTask
 
 KNOWLEDGE: Registry[type[Knowledge]] = Registry("kind of knowledge", "reaper.knowledge")

@@ -11,8 +11,8 @@ import torch
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import from_json
 from reaper.context import Context, compile_options
-from reaper.learning.evaluation.evaluator import worth_a_process
-from reaper.learning.short_term import Teacher
+from reaper.learning.evaluation.evaluator import worth_concurrent_eval
+from reaper.learning.teachers import Teacher, load_teacher
 from reaper.progress import Progress
 from reaper.storage.checkpoints import Checkpointer, Interval
 from reaper.storage.store import Artefact, Store
@@ -57,7 +57,7 @@ class StageRun:
             device=self.device,
             progress=self.progress,
             checkpointer=self.checkpointer,
-            concurrent_eval=self.resources.concurrent_eval and worth_a_process(settings, self.device),
+            concurrent_eval=self.resources.concurrent_eval and worth_concurrent_eval(settings, self.device),
             emulator_threads=self.resources.emulator_threads,
             **compile_options(settings, self.device),
         )
@@ -82,6 +82,6 @@ def settings_of(spec: Mapping[str, Any]) -> Settings:
     return from_json(spec["settings"])
 
 
-def read_teacher(artefact: Artefact) -> Teacher:
-    values = artefact.document("values")
-    return Teacher(artefact.tensors("agent"), values["mean"], values["deviation"])
+def read_teacher(context: Context, artefact: Artefact) -> Teacher:
+    """The teacher that a stage resulted in."""
+    return load_teacher(context, artefact.tensors("agent"), artefact.document("values"))

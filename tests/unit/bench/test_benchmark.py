@@ -29,7 +29,7 @@ from reaper.config.presets import ARCADE
 from reaper.context import Context
 from reaper.generators import generator_for
 from reaper.learning.evaluation.episodes import measure_pace
-from reaper.learning.evaluation.evaluator import MOST_HELD
+from reaper.learning.evaluation.concurrent import MAX_DEFERRED
 from reaper.tasks.arcade import Catch
 from reaper.tasks.atari import automatic_threads
 from reaper.tasks.sequence import find_sequence, find_task
@@ -97,7 +97,7 @@ def test_opening_environments_does_not_count_as_slow_evaluation(benchmark, monke
 
     monkeypatch.setattr(Context, "open", open_slowly)
     pace = measure_pace(benchmark.context, benchmark.context.q_network(), find_task("catch"), 0.0)
-    assert pace.beginning > 0.5
+    assert pace.startup > 0.5
     assert (pace.steps, pace.whole) == (1, False)
     assert pace.seconds < 0.5
 
@@ -137,16 +137,16 @@ def test_a_limited_number_of_evaluations_is_deferred():
     speeds = [Measurement(what, "", unit, (10.0,)) for what, unit in ((LONG_TERM, "agent steps"), (GENERATOR, "steps"))]
     prediction = predict(TRAINING_SLOWED, *speeds, **{EVALUATION_WITH_TRAINING: 4.0, EVALUATIONS_WITH_GENERATOR: 2.0})
     generator = generator_for(prediction.settings).steps / 10.0
-    for tasks in (["catch"], ["catch"] * (MOST_HELD // 2)):
+    for tasks in (["catch"], ["catch"] * (MAX_DEFERRED // 2)):
         added = prediction.evaluation_seconds(LONG_TERM, 240, tasks, "catch")
         assert added == pytest.approx(max(0.0, 2 * len(tasks) * 2.0 - generator))  # both are deferred
-    added = prediction.evaluation_seconds(LONG_TERM, 240, ["catch"] * MOST_HELD, "catch")
+    added = prediction.evaluation_seconds(LONG_TERM, 240, ["catch"] * MAX_DEFERRED, "catch")
     one_deferred = added_by_deferred(
         training=12.0,
-        concurrent=MOST_HELD * 4.0,
+        concurrent=MAX_DEFERRED * 4.0,
         share=0.75,
         speed_up=0.5,
-        deferred=MOST_HELD * 2.0,
+        deferred=MAX_DEFERRED * 2.0,
         generator=generator,
     )
     assert added == pytest.approx(one_deferred)

@@ -1,1 +1,1 @@
-"""Evaluation: whole episodes, during training and after it."""
+"""Evaluation: whole episodes with fixed weights, during training and after it."""

@@ -1,83 +1,84 @@
-"""Evaluation: whole games at a fixed rate of exploration, scores never clipped."""
+"""Evaluation episodes: a fixed epsilon, and returns that are never clipped."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from reaper.context import Context
-from reaper.learning.actor import Actor
+from reaper.learning.actor import new_actor
 from reaper.tasks.task import Task, VectorTask
 
+Row = dict[str, Any]  # one evaluation: task, agent steps, scores
 
-def episode_steps(
+
+def running_returns(
     context: Context,
     network: torch.nn.Module | None,
     task: Task,
     names: tuple[str | int, ...],
-    opened: VectorTask | None = None,
+    envs: VectorTask | None = None,
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """Each game's first whole game, all played at once, step by step: the scores so far, and how many games are over.
-    Without a network, random actions. Games that are `opened` already stay open."""
-    settings = context.settings.evaluation
-    games = opened or context.open(task, settings.episodes)
-    actor = Actor(games, context.settings.observation.frame_stack, context.num_actions, context.device)
+    """Yields running returns for one episode per environment, and how many of the episodes are done.
+
+    Without a network, actions are random. `names` set the random streams apart. Environments that are passed in stay
+    open.
+    """
+    settings, own = context.settings.evaluation, envs is None
+    envs = envs or context.open(task, settings.episodes)
+    actor = new_actor(context, envs, compiled=False)
     rng = context.cpu_rng("evaluation", task.name, *names)
-    actor.begin(context.derive_seed("evaluation games", task.name, *names))
-    totals = np.zeros(settings.episodes)
-    playing = np.ones(settings.episodes, dtype=bool)
+    actor.reset(context.derive_seed("evaluation games", task.name, *names))  # the key of a random stream
+    returns = np.zeros(settings.episodes)
+    running = np.ones(settings.episodes, dtype=bool)
     try:
-        while playing.any():
-            actor.send(network, settings.epsilon if network else 1.0, rng)
-            step = actor.receive()
-            totals += np.where(playing, step.rewards, 0.0)
-            playing &= ~step.done
+        while running.any():
+            actor.act(network, settings.epsilon if network else 1.0, rng)
+            step = actor.observe().step
+            returns += np.where(running, step.rewards, 0.0)
+            running &= ~step.done
             context.checkpointer.maybe_save()
-            yield totals, int((~playing).sum())
+            yield returns, int((~running).sum())
     finally:
-        actor.rest()
-        if opened is None:
-            games.close()
+        actor.leave()
+        if own:
+            envs.close()
+
+
+def evaluate(
+    context: Context, network: torch.nn.Module | None, task: Task, agent_steps: int, envs: VectorTask | None = None
+) -> Row:
+    """The scores of a network on a task after so many agent steps."""
+    progress, scores = context.progress, []
+    with progress.subphase(f"evaluate {task.title}", context.settings.evaluation.episodes, "episodes"):
+        for returns, done in running_returns(context, network, task, (agent_steps,), envs):
+            scores = returns.tolist()
+            progress.advance(done - progress.done)
+    return {"task": task.name, "agent_steps": agent_steps, "scores": scores}
 
 
 class Pace(NamedTuple):
-    """How quickly whole games are played."""
+    """How fast an evaluation runs."""
 
-    beginning: float  # seconds until the first step was done: opening the games, starting them
-    steps: int  # of all games, after the first
+    startup: float  # seconds until the first step was done: opening and resetting the environments
+    steps: int  # of all environments together, after the first
     seconds: float  # that these took
-    whole: bool  # whether the games were over before the time was
+    whole: bool  # whether all episodes were done before the time limit
 
 
 def measure_pace(
-    context: Context, network: torch.nn.Module, task: Task, seconds: float, opened: VectorTask | None = None
+    context: Context, network: torch.nn.Module, task: Task, seconds: float, envs: VectorTask | None = None
 ) -> Pace:
-    """Plays for so many seconds after the first step, or until all games are over."""
+    """Evaluates for so many seconds after the first step, or until all episodes are done."""
     start = first = now = time.perf_counter()
     steps = -1
-    for _ in episode_steps(context, network, task, ("pace",), opened):
+    for _ in running_returns(context, network, task, ("pace",), envs):
         steps, now = steps + 1, time.perf_counter()
         first = first if steps else now
         if steps and now - first > seconds:
             return Pace(first - start, steps, now - first, False)
     return Pace(first - start, steps, now - first, True)
-
-
-def evaluate(
-    context: Context,
-    network: torch.nn.Module | None,
-    task: Task,
-    agent_steps: int,
-    opened: VectorTask | None = None,
-) -> dict[str, object]:
-    """One row of results: what the network scores on a task after so many agent steps."""
-    progress, scores = context.progress, []
-    with progress.subphase(f"test {task.title}", context.settings.evaluation.episodes, "games"):
-        for totals, over in episode_steps(context, network, task, (agent_steps,), opened):
-            scores = totals.tolist()
-            progress.advance(over - progress.done)
-    return {"task": task.name, "agent_steps": agent_steps, "scores": scores}

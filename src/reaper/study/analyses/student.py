@@ -1,46 +1,45 @@
-"""A student trained on items alone: its scores show how good the items are (Table scratch).
+"""A student trained from scratch on items alone: how good the items are shows in how well it acts (Table scratch).
 
-The teacher's outputs for every item are computed once. A fresh DQN learns them by distillation, without any experience
-of its own. There are as many real as generated items, and both kinds of students start from the same weights.
+The targets are a teacher's outputs for each item; a fresh DQN learns them by distillation and never acts meanwhile.
+There are as many real as generated items, and the students of both start from the same weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
-from reaper.compute.optimiser import FlatWeights, agent_optimiser
-from reaper.compute.update import BatchSampler, Forward, Update
+from reaper.compute.optimiser import FlatWeights
+from reaper.compute.update import Batch, BatchSampler, Forward
 from reaper.context import Context
 from reaper.equations import distill_loss
 from reaper.generators import FittedGenerator
-from reaper.learning.evaluation.evaluator import Row
-from reaper.learning.short_term import Gathering
-from reaper.learning.trainer import BestWeights, Trainer
+from reaper.learning.best_weights import BestWeights
+from reaper.learning.collection import collect_replay
+from reaper.learning.evaluation.episodes import Row
+from reaper.learning.trainer import Trainer
 from reaper.memory.items import Items
-from reaper.networks.q_network import QNetwork
 from reaper.state import Parts
 from reaper.storage.checkpoints import Checkpointer
 from reaper.tasks.task import Task
 
 
-def real_states(context: Context, tasks: Sequence[Task], actors: Sequence[QNetwork]) -> torch.Tensor:
-    """States of each task in equal shares, from the replay that its actor's training would have left; on the CPU.
+def real_states(context: Context, tasks: Sequence[Task], policies: Sequence[torch.nn.Module]) -> torch.Tensor:
+    """States of each task in equal shares, from the replay that its policy's training would have left; on the CPU.
 
     They are collected again when a student resumes: that is faster than saving all of them in a checkpoint.
     """
     share = context.settings.generator.pseudo_items // len(tasks)
     found = []
-    for task, actor in zip(tasks, actors, strict=True):
+    for task, policy in zip(tasks, policies, strict=True):
         own = replace(
             context,
             names=(*context.names, "real items", task.name),
             checkpointer=Checkpointer(stop=context.checkpointer.stop),  # saves nothing, but can be stopped
         )
-        found.append(Gathering(own, actor, task).run().distinct_states(share, own.rng("items")).cpu())
+        found.append(collect_replay(own, policy, task).distinct_states(share, own.rng("items")).cpu())
     return torch.cat(found)
 
 
@@ -57,28 +56,25 @@ class Student:
         self.context, self.tasks, settings = context, tasks, context.settings
         self.network = context.q_network()
         weights = FlatWeights(self.network)
-        optimiser = agent_optimiser(settings.optimiser, weights)
-        update = Update(
-            weights,
-            optimiser,
-            self.loss,
-            max_grad_norm=settings.optimiser.max_grad_norm,
-            compiles=context.compiles,
-            compute_dtype=context.compute_dtype,
-        )
         self.best = BestWeights(weights, settings.long_term.best_window, by_score=False)
-        batches = BatchSampler(items.sample, settings.training.batch_size, context.rng("batches"))
-        self.sampler = Parts(batches=batches)
-        self.trainer = Trainer(context, weights, update, self.best, batches.sample, self.sampler)
+        self.batches = BatchSampler(items.sample, settings.training.batch_size, context.rng("batches"))
+        self.parts = Parts(batches=self.batches)
+        self.trainer = Trainer(context, weights, loss=self.loss, batches=self, best=self.best)
 
-    def loss(self, forward: Forward, weights: list[torch.Tensor], states: torch.Tensor, targets: torch.Tensor) -> Any:
+    def sample(self, updates: int) -> list[Batch]:
+        """(states, targets) per update."""
+        return self.batches.sample(updates)
+
+    def loss(
+        self, forward: Forward, weights: list[torch.Tensor], states: torch.Tensor, targets: torch.Tensor
+    ) -> torch.Tensor:
         return distill_loss(forward(states), targets).mean()
 
     def learn(self) -> list[Row]:
         """Trains to the end and returns the evaluations; the network then has the weights of the best window."""
         context, titles = self.context, " and ".join(task.title for task in self.tasks)
-        context.checkpointer.register("drawing", self.sampler)  # the name in checkpoints of earlier versions
+        context.checkpointer.register("sampler", self.parts)
         with self.trainer.evaluator as evaluator:
             self.trainer.run(f"train student of {titles}", context.settings.long_term.agent_steps, self.tasks)
-            self.best.put_back()
+            self.best.load()
             return evaluator.finish()

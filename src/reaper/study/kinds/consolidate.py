@@ -54,11 +54,11 @@ class ConsolidateStage(StageKind):
             objective=OBJECTIVES[axes["objective"]](),
             retention=RETENTIONS.configure(axes["retention"], context.settings),
             knowledge=KNOWLEDGE[axes["knowledge"]](),
-            teacher=read_teacher(parents["teacher"]) if "teacher" in parents else None,
+            teacher=read_teacher(context, parents["teacher"]) if "teacher" in parents else None,
             generator=parents["generator"].tensors("generator") if "generator" in parents else None,
         )
         done = consolidation.run(read_complete_memory(parents["memory"]) if "memory" in parents else None)
-        tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "states": done.pictures}
+        tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "states": done.states}
         memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
         documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}
         return Result({name: group for name, group in tensors.items() if group}, documents)

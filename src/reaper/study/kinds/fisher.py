@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from reaper.config.settings import Settings
-from reaper.learning.short_term import Gathering
+from reaper.learning.collection import collect_replay
 from reaper.retention.ewc import FisherSum
 from reaper.study.analyses.overlap import overlap_rows
 from reaper.study.kinds.base import SHORT_TERM_GROUPS, Inputs, Load, Stage, StageKind, collected_steps
-from reaper.study.stage_run import Result, StageRun, numbered
+from reaper.study.stage_run import Result, StageRun, numbered, read_teacher
 from reaper.tasks.sequence import find_task
 
 
@@ -26,7 +26,7 @@ class FisherStage(StageKind):
 
     def run(self, run: StageRun) -> Result:
         context, task, parents = run.context(run.spec["task"]), find_task(run.spec["task"]), run.parents()
-        states = Gathering(context, context.q_network(parents["collector"].tensors("agent")), task).run()
+        states = collect_replay(context, read_teacher(context, parents["collector"]).policy, task)
         fisher = FisherSum(context, context.q_network(parents["agent"].tensors("agent")), states).run()
         return Result({"fisher": fisher}, {})
 

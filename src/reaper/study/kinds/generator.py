@@ -7,7 +7,7 @@ from typing import Any
 
 from reaper.config.settings import Settings
 from reaper.generators import generator_for
-from reaper.learning.short_term import Gathering
+from reaper.learning.collection import collect_replay
 from reaper.study.kinds.base import SHORT_TERM_GROUPS, Inputs, Load, Stage, StageKind, collected_steps
 from reaper.study.stage_run import Result, StageRun, read_teacher
 from reaper.tasks.sequence import find_task
@@ -25,8 +25,8 @@ class GeneratorStage(StageKind):
 
     def run(self, run: StageRun) -> Result:
         context, task = run.context(run.spec["task"]), find_task(run.spec["task"])
-        teacher = read_teacher(run.parents()["teacher"])
-        states = Gathering(context, context.q_network(teacher.weights), task).run()
+        teacher = read_teacher(context, run.parents()["teacher"])
+        states = collect_replay(context, teacher.policy, task)
         training = generator_for(context.settings).training(context, states, None, 1)
         return Result({"generator": training.run().state()}, {"generator_curve": training.curve})
 

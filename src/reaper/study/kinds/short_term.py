@@ -23,10 +23,10 @@ class ShortTermStage(StageKind):
 
     def run(self, run: StageRun) -> Result:
         task = run.spec["task"]
-        teacher = ShortTerm(run.context(task), find_task(task)).learn()
-        values = {"mean": teacher.value_mean, "deviation": teacher.value_deviation}
-        tensors = {"agent": teacher.weights, "states": teacher.pictures}
-        return Result(tensors, {"values": values, "rows": teacher.rows})
+        trained = ShortTerm(run.context(task), find_task(task)).learn()
+        values = {"mean": trained.value_mean, "deviation": trained.value_std}
+        tensors = {"agent": trained.weights, "states": trained.states}
+        return Result(tensors, {"values": values, "rows": trained.rows})
 
     def load(self, spec: Mapping[str, Any], settings: Settings) -> Load:
         return training_load(settings, settings.short_term.agent_steps, num_tasks=1)

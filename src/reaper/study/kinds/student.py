@@ -23,7 +23,7 @@ from reaper.study.kinds.base import (
     collected_steps,
     training_load,
 )
-from reaper.study.stage_run import Result, StageRun, numbered
+from reaper.study.stage_run import Result, StageRun, numbered, read_teacher
 from reaper.tasks.sequence import find_task
 
 
@@ -46,8 +46,8 @@ class StudentStage(StageKind):
         context, tasks = run.context(*names), [find_task(name) for name in names]
         sources = numbered(parents, "source")
         if run.spec["items"] == "real":
-            actors = [context.q_network(source.tensors("agent")) for source in sources]
-            items = Items.on(context.device, real_states(context, tasks, actors))
+            policies = [read_teacher(context, source).policy for source in sources]
+            items = Items.on(context.device, real_states(context, tasks, policies))
         else:
             generator = generator_for(context.settings).load(context, _generator_tensors(sources[0]))
             items = Items(generated_states(context, generator))

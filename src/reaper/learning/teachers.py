@@ -1,0 +1,83 @@
+"""Teachers: what consolidation needs of whoever knows the new task.
+
+Our short-term DQN is one. To add another (an agent trained elsewhere, say), implement `Teacher` in a new file and
+register a function that loads it:
+
+    TEACHERS["sb3"] = load_sb3_teacher        # (context, tensors, document) -> Teacher
+
+A stage that results in a teacher states its source in its document `values`; without one it is a DQN of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+import torch
+
+from reaper.compute.compilation import forward
+from reaper.context import Context
+from reaper.plugins import Registry
+
+OutputKind = Literal["values", "logits"]  # Q-values, or unnormalised log-probabilities of actions
+
+
+class Teacher(Protocol):
+    """An agent that knows one task."""
+
+    kind: OutputKind  # what its outputs are
+    value_mean: float  # of its outputs over states that it visits, for conditions that standardise them
+    value_std: float
+
+    @property
+    def policy(self) -> torch.nn.Module:
+        """States -> one number per action, of which the largest is the best action; collects experience."""
+        ...
+
+    def outputs(self, states: torch.Tensor) -> torch.Tensor:
+        """(N, *observation.shape) -> (N, num_actions), without gradients."""
+        ...
+
+    def state(self) -> dict[str, torch.Tensor] | None:
+        """The weights of a Q-network of ours, which becomes the first long-term agent; None if it is not one."""
+        ...
+
+
+class DQNTeacher:
+    """A DQN that short-term learning has trained."""
+
+    kind: OutputKind = "values"
+
+    def __init__(self, context: Context, weights: dict[str, torch.Tensor], value_mean: float, value_std: float) -> None:
+        self.weights, self.value_mean, self.value_std = weights, value_mean, value_std
+        self.network = context.q_network(weights)
+        self._forward = context.compile(forward)
+
+    @property
+    def policy(self) -> torch.nn.Module:
+        return self.network
+
+    @torch.no_grad()
+    def outputs(self, states: torch.Tensor) -> torch.Tensor:
+        return self._forward(self.network, states)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return self.weights
+
+
+Tensors = dict[str, torch.Tensor]
+TeacherSource = Callable[[Context, Tensors, Mapping[str, Any]], Teacher]  # (context, weights, document) -> a teacher
+
+
+def load_dqn(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> DQNTeacher:
+    return DQNTeacher(context, tensors, document["mean"], document["deviation"])
+
+
+DQN = "dqn"
+TEACHERS: Registry[TeacherSource] = Registry("teacher", "reaper.teachers")
+TEACHERS[DQN] = load_dqn
+
+
+def load_teacher(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> Teacher:
+    """The teacher that a stage resulted in, from its tensors and its document `values`."""
+    return TEACHERS[document.get("source", DQN)](context, tensors, document)
