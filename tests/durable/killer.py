@@ -90,7 +90,7 @@ def main():
     assert attempt(conditions, out / "whole", 600) is None
     longest = 2 * (time.monotonic() - started) / 25  # so that the kills are spread over a whole run
     if how == "beside":
-        reaper.study.stage_run.worth_a_process = lambda settings, device: True
+        reaper.study.stage_run.worth_concurrent_eval = lambda settings, device: True
         longest = 6.0  # some kills come before the process is there, some after it has told something
     hit, resumed, runs = [], 0, 0
     while len(hit) < kills:

@@ -15,7 +15,7 @@ from curves import read_curves
 
 from reaper.engines.signals import Stop
 from reaper.errors import Diverged, Stopped, StorageFailed, UserError
-from reaper.learning.trainer import BestWeights
+from reaper.learning.best_weights import BestWeights
 from reaper.retention import NoRetention, OnlineEWC
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.storage.store import Store
@@ -57,7 +57,7 @@ def test_a_signal_saves_the_state_and_tells_how_to_resume(tmp_path, number, work
     saved = list((tmp_path / "out" / "unfinished").glob("*/[0-9]*"))
     assert len(saved) == workers
     counters = json.loads((saved[0] / "others.json").read_text())
-    assert counters["practice/agent_steps"] > 0
+    assert counters["trainer/agent_steps"] > 0
     live = [json.loads(path.read_text()) for path in (tmp_path / "out" / "live").iterdir()]
     assert [record["state"] for record in live] == ["stopped"] * workers
 

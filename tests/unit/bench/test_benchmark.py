@@ -28,8 +28,8 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context
 from reaper.generators import generator_for
-from reaper.learning.evaluation.episodes import measure_pace
 from reaper.learning.evaluation.concurrent import MAX_DEFERRED
+from reaper.learning.evaluation.episodes import measure_pace
 from reaper.tasks.arcade import Catch
 from reaper.tasks.atari import automatic_threads
 from reaper.tasks.sequence import find_sequence, find_task

@@ -25,7 +25,8 @@ from reaper.config.presets import ARCADE, PAPER
 from reaper.context import Context, compile_options, state_tensors
 from reaper.generators import generator_for
 from reaper.learning.long_term import Consolidation
-from reaper.learning.short_term import ShortTerm, Teacher
+from reaper.learning.short_term import ShortTerm
+from reaper.learning.teachers import DQNTeacher
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.convolutional import ConvQNetwork
@@ -64,7 +65,7 @@ def weights_after(compiles):
     settings = with_overrides(PAPER, LARGE_FRAMES)
     context = Context(settings, 18, 0, ("test",), torch.device("cpu"), compiles=compiles)
     learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
-    learner.trainer.run_to(settings.short_term.agent_steps)
+    learner.trainer.train_to(settings.short_term.agent_steps)
     learner.close()
     assert learner.best.losses > 0
     return learner.trainer.weights.values.clone(), FlatWeights(context.q_network()).values
@@ -197,7 +198,7 @@ def test_every_kind_of_consolidation_compiles(name, dtype):
         torch.compiler.reset()
         options = {"compiles": compiles, "compute_dtype": dtype if compiles else None}
         context = Context(settings, 18, 0, ("test",), torch.device("cpu"), **options)
-        teacher = Teacher(context.q_network().state_dict(), 0.0, 1.0)
+        teacher = DQNTeacher(context, context.q_network().state_dict(), 0.0, 1.0)
         other = replace(context, names=("another",))
         start = state_tensors(other.q_network())
         generator = generator_for(settings).untrained(context).state()

@@ -8,7 +8,7 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import PAPER
 from reaper.context import Context
 from reaper.generators import generator_for
-from reaper.learning.short_term import QLearning, ShortTerm
+from reaper.learning.short_term import ShortTerm
 from reaper.memory.items import Items
 from reaper.tasks.sequence import find_task
 
@@ -60,8 +60,7 @@ def adversaries(dtype):
 def test_everything_uses_the_compute_dtype_of_the_context(dtype):
     found = learner(dtype)
     found.close()
-    q_learning = QLearning(found.context, found.network, found.trainer.weights, found.replay)
-    assert (found.trainer.update.compute_dtype, q_learning.compute_dtype) == (dtype, dtype)
+    assert (found.trainer.learner.update.compute_dtype, found.q_learning.compute_dtype) == (dtype, dtype)
     training = adversaries(dtype)
     assert (training.update_d.compute_dtype, training.update_g.compute_dtype) == (dtype, dtype)
     assert training.pair.compute_dtype["compute_dtype"] == dtype
@@ -75,11 +74,11 @@ def test_bf16_updates_agree_up_to_rounding():
     for dtype in (None, BF16):
         found = learner(dtype)
         trainer, before = found.trainer, found.trainer.weights.values.clone()
-        trainer.run_to(FEW["training.learning-starts"])  # no update yet
+        trainer.train_to(FEW["training.learning-starts"])  # no update yet
         found.close()
         assert torch.equal(trainer.weights.values, before)
-        (batch,) = trainer.draw(1)
-        trainer.update(*batch)
+        (batch,) = found.q_learning.sample(1)
+        trainer.learner.update(*batch)
         targets.append(batch[-1])
         steps.append(trainer.weights.values - before)
     assert not torch.equal(*targets)  # bf16 indeed

@@ -100,9 +100,7 @@ class EvalProcess:
         except (EOFError, OSError):
             code = self.process.wait()
         how = f"was killed by signal {-code}, probably for lack of memory" if code < 0 else f"exited with code {code}"
-        raise ReaperError(
-            f"the evaluation process {how}; run the same command again to resume from the last checkpoint"
-        )
+        raise ReaperError(f"the evaluation process {how}; the same command resumes from the last checkpoint")
 
     def close(self) -> None:
         """Kills the process, whatever it is doing."""

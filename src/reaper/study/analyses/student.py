@@ -1,7 +1,7 @@
-"""A student trained from scratch on items alone: how good the items are shows in how well it acts (Table scratch).
+"""A student trained on items alone: its scores show how good the items are (Table scratch).
 
-The targets are a teacher's outputs for each item; a fresh DQN learns them by distillation and never acts meanwhile.
-There are as many real as generated items, and the students of both start from the same weights.
+The teacher's outputs for every item are computed once. A fresh DQN learns them by distillation, without any experience
+of its own. There are as many real as generated items, and both kinds of students start from the same weights.
 """
 
 from __future__ import annotations
