@@ -21,6 +21,7 @@ from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.storage.store import Store
 
 LONG = {"short-term.agent-steps": "200000", "evaluation.interval": "200000"}
+DIGEST = "0123456789abcdef0123"
 
 
 def start(out, workers, overrides=(), extra=()):
@@ -123,13 +124,13 @@ def test_a_folder_that_is_not_shared_is_refused(tmp_path):
 
 
 def test_a_checkpointer_that_is_asked_to_stop_saves_first(tmp_path):
-    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"), Interval(None, 10**9), stop=lambda: True)
+    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", DIGEST), Interval(None, 10**9), stop=lambda: True)
     window = BestWeights(_weights(), 10, by_score=True)
     window.scores = [3.0]
     checkpointer.register("best", window)
     with pytest.raises(Stopped):
         checkpointer.maybe_save(1)
-    again, other = Checkpointer(CheckpointDir(tmp_path / "d", "d")), BestWeights(_weights(), 10, by_score=True)
+    again, other = Checkpointer(CheckpointDir(tmp_path / "d", DIGEST)), BestWeights(_weights(), 10, by_score=True)
     again.register("best", other)
     assert other.scores == [3.0]
 
@@ -141,23 +142,23 @@ def _weights():
 
 
 def test_only_the_two_newest_checkpoints_are_kept(tmp_path):
-    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", "d"), Interval(None, 1))
+    checkpointer = Checkpointer(CheckpointDir(tmp_path / "d", DIGEST), Interval(None, 1))
     checkpointer.register("best", BestWeights(_weights(), 10, by_score=True))
     for _ in range(4):
         checkpointer.save()
         checkpointer.close()
-    assert CheckpointDir(tmp_path / "d", "d").numbers() == [3, 4]
+    assert CheckpointDir(tmp_path / "d", DIGEST).numbers() == [3, 4]
 
 
 def test_a_checkpoint_with_nan_is_never_written(tmp_path):
-    checkpointer, weights = Checkpointer(CheckpointDir(tmp_path / "d", "d")), _weights()
+    checkpointer, weights = Checkpointer(CheckpointDir(tmp_path / "d", DIGEST)), _weights()
     checkpointer.register("weights", weights)
     checkpointer.save()
     checkpointer.close()
     weights.values[0] = float("nan")
     with pytest.raises(Diverged, match="weights/values"):
         checkpointer.save()
-    assert CheckpointDir(tmp_path / "d", "d").numbers() == [1]
+    assert CheckpointDir(tmp_path / "d", DIGEST).numbers() == [1]
 
 
 @pytest.mark.parametrize(
