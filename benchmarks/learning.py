@@ -2,7 +2,7 @@
 variant of training learns as well.
 
     python benchmarks/learning.py --steps 2000000 --seed 1 --json boxing-1.json
-    python benchmarks/learning.py --steps 2000000 --seed 1 --newest-weights    # on a GPU: without deviation 12
+    python benchmarks/learning.py --steps 2000000 --seed 1 --newest-weights    # on a GPU: without deviation 31
 
 Several can run at once; `--emulator-threads` divides the cores among them.
 """

@@ -46,6 +46,13 @@ def test_code_refers_to_pages_that_exist():
             assert (ROOT / path).is_file(), f"{source.relative_to(ROOT)}: {path}"
 
 
+def test_code_refers_to_deviations_that_exist():
+    listed = re.findall(r"^(\d+)\. \*\*", (ROOT / "docs/deviations.md").read_text(), flags=re.MULTILINE)
+    assert [int(number) for number in listed] == list(range(1, len(listed) + 1))
+    for source in (*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")):
+        assert set(re.findall(r"deviation (\d+)", source.read_text())) <= set(listed), source
+
+
 @pytest.mark.parametrize("walk", ["control-walk", "data-walk"])
 def test_a_walk_opens_at_most_ten_files(walk: str):
     page = ROOT / f"docs/concepts/{walk}.md"

@@ -18,6 +18,7 @@ from doc_pages import PAGES, ROOT, Block, blocks
 import reaper
 from reaper.engines import ENGINES
 from reaper.generators import GENERATORS
+from reaper.learning.teachers import TEACHERS
 from reaper.results.metrics import METRICS
 from reaper.retention import RETENTIONS
 from reaper.study.conditions import CONDITIONS
@@ -83,7 +84,7 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def own_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What an example registers is forgotten afterwards."""
-    for registry in (CONDITIONS, ENGINES, GENERATORS, RETENTIONS, TASKS):
+    for registry in (CONDITIONS, ENGINES, GENERATORS, RETENTIONS, TASKS, TEACHERS):
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     before = dict(METRICS)
     yield
