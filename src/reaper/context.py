@@ -28,18 +28,15 @@ class Context:
 
     settings: Settings
     num_actions: int  # the action set of the whole sequence
-    seed: int  # the run's; conditions of one seed share their random streams, so that they differ in nothing else
-    names: tuple[str, ...]  # which stage this is: sets its random streams apart
+    seed: int  # of the run; conditions with one seed share their random streams, so that they differ in nothing else
+    names: tuple[str, ...]  # identify the stage: its random streams are derived from them
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     progress: Progress = field(default_factory=Progress)
-    checkpointer: Checkpointer = field(
-        default_factory=Checkpointer
-    )  # saves what the stage would lose if it were killed
+    checkpointer: Checkpointer = field(default_factory=Checkpointer)
     compiles: bool = False  # whether updates and forward passes are compiled
     compute_dtype: torch.dtype | None = None  # of activations and kernels in compiled updates; None means float32
     cuda_graphs: bool = True  # whether work on a GPU is captured; False launches it kernel by kernel
     concurrent_eval: bool = False  # whether evaluations run in a process of their own, alongside training
-
     emulator_threads: int | None = None  # None: chosen from the cores
 
     @cached_property
@@ -48,34 +45,36 @@ class Context:
         return state_spec(self.settings.observation)
 
     def rng(self, *purpose: str | int) -> RNG:
+        """A random number generator on the stage's device. `purpose` is the key of its random stream."""
         return new_rng(self.device, self.seed, *self.names, *purpose)
 
     def cpu_rng(self, *purpose: str | int) -> RNG:
-        """A stream for actions: always of the CPU, where the games are, so the same on every device."""
+        """A generator on the CPU, so that its numbers are the same on every device: for actions."""
         return new_rng("cpu", self.seed, *self.names, *purpose)
 
     def derive_seed(self, *purpose: str | int) -> int:
+        """A seed for environments."""
         return derive_seed(self.seed, *self.names, *purpose)
 
     def compile(self, function: Function) -> Function:
-        """The same function, compiled where that pays."""
+        """The function, compiled if this stage compiles."""
         return compiled(function, self.device) if self.compiles else function
 
     def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
-        """A DQN with the given weights, or freshly drawn ones."""
+        """A Q-network with the given weights, or freshly initialised."""
 
         def build() -> QNetwork:
             return build_q_network(self.observation, self.num_actions, self.settings.network)
 
         if weights is None:
             network = build()
-            how, rng = self.settings.network.initialisation, new_rng("cpu", self.seed, *self.names, "weights")
-            network.initialise(how, rng)
+            network.initialise(self.settings.network.initialisation, self.cpu_rng("weights"))
         else:
             network = with_weights(build, weights, "agent")
         return network.to(self.device)
 
     def open(self, task: Task, num_envs: int) -> VectorTask:
+        """Opens a task's environments, with the observation and the action set of the sequence."""
         return open_task(task, self.env_options(num_envs), self.num_actions)
 
     def env_options(self, num_envs: int) -> EnvOptions:
@@ -98,7 +97,7 @@ def compile_options(settings: Settings, device: torch.device) -> CompileOptions:
 
 
 def state_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """A network's weights as they go to disk: contiguous, on the CPU, without counters."""
+    """A network's weights as they are stored: contiguous, on the CPU, without counters."""
     return {
         name: tensor.detach().cpu().contiguous().clone()
         for name, tensor in network.state_dict().items()

@@ -1,9 +1,9 @@
-"""Kills a shrunk experiment with SIGKILL once in the middle of every stage that its analysis adds, and lets it go on
-until it is done; prints the kinds of stages that were hit. OUT/whole is never killed, OUT/killed is.
+"""Kills a shrunk experiment with SIGKILL once in the middle of every stage that its analysis adds, and resumes it.
 
     python analyses_killer.py OUT EXPERIMENT
 
-As in killer.py, every attempt is a fork of this process, which has started no thread.
+OUT/whole is never killed; OUT/killed is, until it is finished. Prints the kinds of stages that were hit. As in
+killer.py, every attempt is a fork of this process, which has started no thread.
 """
 
 import json
@@ -23,32 +23,32 @@ SHORT = {"short-term.agent-steps": 160, "evaluation.interval": 200, "fisher.batc
 KINDS = ("student", "fisher")  # an overlap takes no time that could be lost
 
 
-def study(name):
+def new_study(name):
     return plan_experiment(name, tiny_options(tasks="catch,dodge", overrides=SHORT, checkpoint_every="24"))
 
 
-def killing(kinds, told):
-    """A `Shelf.write` after whose third checkpoint of a stage the process is no more."""
-    written = CheckpointDir.write
+def write_and_die(kinds, hits):
+    """A `CheckpointDir.write` that kills the process after the third checkpoint of a stage."""
+    write = CheckpointDir.write
 
-    def write(self, tensors, others):
-        written(self, tensors, others)
+    def killing_write(self, tensors, others):
+        write(self, tensors, others)
         kind = kinds.get(self.digest)
-        if kind in KINDS and self.numbers()[-1] == 3:  # a stage that goes on never writes its third again
-            with told.open("a") as file:
+        if kind in KINDS and self.numbers()[-1] == 3:  # a resumed stage never writes its third again
+            with hits.open("a") as file:
                 file.write(kind + "\n")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return write
+    return killing_write
 
 
 def attempt(name, out):
-    """Whether the experiment came to its end."""
+    """Runs the experiment in a child process; whether it finished."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            run_plan(study(name), out)
+            run_plan(new_study(name), out)
             code = 0
         finally:
             os._exit(code)
@@ -60,13 +60,13 @@ def attempt(name, out):
 def main():
     out, name = Path(sys.argv[1]), sys.argv[2]
     assert attempt(name, out / "whole")
-    kinds, told = {stage.digest: stage.kind for stage in study(name).stages}, out / "told"
-    CheckpointDir.write = killing(kinds, told)
+    kinds, hits = {stage.digest: stage.kind for stage in new_study(name).stages}, out / "hits"
+    CheckpointDir.write = write_and_die(kinds, hits)
     for _ in range(len(kinds)):
         if attempt(name, out / "killed"):
-            print(json.dumps(told.read_text().split()))
+            print(json.dumps(hits.read_text().split()))
             return
-    sys.exit("it never came to its end")
+    sys.exit("it never finished")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""Kills a shrunk run with SIGKILL at random moments, over and over, until so many have hit it; prints what was hit.
-OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is done.
+"""Kills a shrunk run with SIGKILL at random moments, again and again, until so many kills have hit it.
 
-    python killer.py OUT KILLS SEED random|every-kind|beside CONDITION...
+    python killer.py OUT KILLS SEED random|every-kind|concurrent-eval CONDITION...
 
-Some kinds of stages are so short that random moments miss them. With `every-kind` the last kills, two a kind, wait for
-a stage of a kind that none has hit yet. With `beside`, those that are killed play their tests during training in a
-process of their own, as on a GPU.
+OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is finished. Prints the kinds of stages that were hit.
 
-Every attempt is a fork of this process, which has imported everything and started no thread: so an attempt costs only
-its work, and may be killed anywhere in it.
+Some kinds of stages are so short that random moments miss them: with `every-kind` the last kills, two per kind, wait
+for a stage of a kind that has not been hit. With `concurrent-eval` the runs that are killed evaluate in a process of
+their own during training, as on a GPU.
+
+Every attempt is a fork of this process, which has imported everything and started no thread: an attempt costs only its
+work, and may be killed anywhere in it.
 """
 
 import json
@@ -17,6 +18,7 @@ import random
 import signal
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -26,77 +28,88 @@ from conftest import plan_tiny, run_plan  # sets one thread
 import reaper.study.stage_run
 from reaper.monitoring import event_files, images
 
-event_files.new_event(0, [event_files.scalar_value("", 0.0)])  # imports what draws curves
+event_files.new_event(0, [event_files.scalar_value("", 0.0)])  # imports what writes curves
 images.as_png(images.Image.new("L", (1, 1)))
 
 LONGER = {"gan.steps": 60, "long-term.agent-steps": 400, "short-term.agent-steps": 480}
 
 
-def study(conditions):
+def new_study(conditions):
     return plan_tiny(conditions, "arcade-3", overrides=LONGER, checkpoint_every="24")
 
 
-def attempt(conditions, out, seconds, aimed_at=frozenset()):
-    """Runs the study in a child and kills it after so many seconds, or later, as soon as one of the stages aimed at is
-    running; None: it had ended before."""
+def attempt(conditions, out, seconds, targets=frozenset()):
+    """Runs the study in a child process and kills it after so many seconds, or later, as soon as one of the target
+    stages is running. Returns the stages that were running; None if the study had finished before."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            run_plan(study(conditions), out)
+            run_plan(new_study(conditions), out)
             code = 0
         finally:
             os._exit(code)
     end = time.monotonic() + seconds
-    while time.monotonic() < end or (aimed_at and aimed_at.isdisjoint(running_in(out))):
+    while time.monotonic() < end or (targets and targets.isdisjoint(running_stages(out))):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             assert os.waitstatus_to_exitcode(status) == 0, f"the run failed: {status}"
             return None
         time.sleep(0.002)
-    running = running_in(out)
+    running = running_stages(out)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return running
 
 
-def running_in(out):
-    """The stages that are being run, by their digests."""
+def running_stages(out):
+    """Their digests."""
     return {path.name for path in out.glob("locks/*")}
 
 
-def kill_until_done(conditions, out, kills, hit, moments, longest, kinds, how):
-    """Adds the kinds of stages that were running when the process was killed, and returns how often one went on from
-    its middle."""
-    resumed = 0
-    while len(hit) < kills:
-        resumed += bool(list(out.glob("unfinished/*/[0-9]*")))
-        missed = set(kinds.values()) - set(hit)
-        aims = how == "every-kind" and kills - len(hit) <= 2 * len(missed)
-        aimed_at = {name for name, kind in kinds.items() if aims and kind in missed}
-        found = attempt(conditions, out, moments.uniform(0.01, longest), aimed_at)
-        if found is None:
-            return resumed
-        hit.append(next((kinds[name] for name in found if name in kinds), "between stages"))
-    assert attempt(conditions, out, 600) is None
-    return resumed
+@dataclass
+class Killer:
+    conditions: list[str]
+    kills: int
+    rng: random.Random
+    mode: str
+    longest: float  # seconds before a kill
+    kinds: dict[str, str]  # digest -> kind of stage
+    hit: list[str] = field(default_factory=list)  # the kind that was running at each kill
+    resumed: int = 0  # attempts that started from the middle of a stage
+
+    def run(self, out):
+        """Kills one run until it is finished, or until there were enough kills."""
+        while len(self.hit) < self.kills:
+            self.resumed += bool(list(out.glob("unfinished/*/[0-9]*")))
+            running = attempt(self.conditions, out, self.rng.uniform(0.01, self.longest), self.targets())
+            if running is None:
+                return
+            self.hit.append(next((self.kinds[digest] for digest in running if digest in self.kinds), "between stages"))
+        assert attempt(self.conditions, out, 600) is None
+
+    def targets(self):
+        missed = set(self.kinds.values()) - set(self.hit)
+        if self.mode != "every-kind" or self.kills - len(self.hit) > 2 * len(missed):
+            return frozenset()
+        return {digest for digest, kind in self.kinds.items() if kind in missed}
 
 
 def main():
-    out, kills, moments = Path(sys.argv[1]), int(sys.argv[2]), random.Random(sys.argv[3])
-    how, conditions = sys.argv[4], sys.argv[5:]
-    kinds = {stage.digest: stage.kind for stage in study(conditions).stages}
+    out, kills, rng = Path(sys.argv[1]), int(sys.argv[2]), random.Random(sys.argv[3])
+    mode, conditions = sys.argv[4], sys.argv[5:]
+    kinds = {stage.digest: stage.kind for stage in new_study(conditions).stages}
     started = time.monotonic()
     assert attempt(conditions, out / "whole", 600) is None
-    longest = 2 * (time.monotonic() - started) / 25  # so that the kills are spread over a whole run
-    if how == "beside":
+    longest = 2 * (time.monotonic() - started) / 25  # so that kills are spread over a whole run
+    if mode == "concurrent-eval":
         reaper.study.stage_run.worth_concurrent_eval = lambda settings, device: True
-        longest = 6.0  # some kills come before the process is there, some after it has told something
-    hit, resumed, runs = [], 0, 0
-    while len(hit) < kills:
-        resumed += kill_until_done(conditions, out / f"{runs}", kills, hit, moments, longest, kinds, how)
+        longest = 6.0  # some kills come before the process has started, some after its first row
+    killer, runs = Killer(conditions, kills, rng, mode, longest, kinds), 0
+    while len(killer.hit) < kills:
+        killer.run(out / f"{runs}")
         runs += 1
-    print(json.dumps({"kills": len(hit), "hit": hit, "resumed": resumed, "runs": runs}))
+    print(json.dumps({"kills": len(killer.hit), "hit": killer.hit, "resumed": killer.resumed, "runs": runs}))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from reaper.retention import NoRetention, OnlineEWC
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.storage.store import Store
 
+DIGEST = "0" * 20  # of no stage
 LONG = {"short-term.agent-steps": "200000", "evaluation.interval": "200000"}
 DIGEST = "0123456789abcdef0123"
 
