@@ -1,11 +1,11 @@
-"""Whatever happens to a file, it is found by `reaper verify` and on use, said in one line, and never built upon."""
+"""Any damage to a file is found by `reaper verify` and on use, reported in one line, and never used."""
 
 import json
 import shutil
 
 import pytest
 from conftest import run_args, run_tiny
-from ruins import DAMAGES, command, contents, flipped, refused, results, seeded
+from damaging import DAMAGES, command, contents, flipped, refused, results, seeded
 
 from reaper.cli.main import main
 from reaper.storage.records import ROLES
@@ -38,40 +38,40 @@ def uses(out, path):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_to_any_file_is_found_and_never_built_upon(two_seeds, damage, capfd):
+def test_damage_to_any_file_is_found_and_never_used(two_seeds, damage, capfd):
     kinds = set()
     for path, other in [*counterparts(two_seeds), (two_seeds / "reaper.json", None)]:
         if damage == "swapped" and other is None:
-            continue  # runs with the same settings have the same one
-        whole, commands = path.read_bytes(), list(uses(two_seeds, path))
+            continue  # runs with the same settings have equal headers
+        intact, commands = path.read_bytes(), list(uses(two_seeds, path))
         DAMAGES[damage](path, other, seeded(damage, path.name))
-        if path.exists() and path.read_bytes() == whole:
+        if path.exists() and path.read_bytes() == intact:
             continue  # equal in both runs
         try:
             kinds.add(path.name if path.parent.name != "runs" else "record")
             before = contents(two_seeds)
             assert main(["verify", str(two_seeds)]) == 1
-            said = capfd.readouterr().out
-            assert str(path.relative_to(two_seeds).parent) in said or path.name in said
+            output = capfd.readouterr().out
+            assert str(path.relative_to(two_seeds).parent) in output or path.name in output
             if damage == "removed" and path.parent.name == "runs":
-                commands = []  # the same command would write it again, and a report is of the runs that are there
+                commands = []  # the run writes it again, and a report covers the runs whose records exist
             for words in commands:
                 refused(capfd, 2, *words)
             assert contents(two_seeds) == before
         finally:
-            path.write_bytes(whole)
+            path.write_bytes(intact)
     assert {"manifest.json", "provenance.json", "agent.safetensors", "generator.safetensors", "rows.json"} <= kinds
     assert main(["verify", str(two_seeds)]) == 0
 
 
 @pytest.mark.long
-def test_a_flip_of_any_of_many_bits_is_found(two_seeds):
+def test_flipped_bits_are_found(two_seeds):
     for path, _ in [*counterparts(two_seeds), (two_seeds / "reaper.json", None)]:
-        whole, chance = path.read_bytes(), seeded("many", path.name)
+        intact, rng = path.read_bytes(), seeded("many", path.name)
         for _ in range(100):
-            flipped(path, None, chance)
+            flipped(path, None, rng)
             assert [problem for problem in verify(two_seeds) if problem.damaged], path
-            path.write_bytes(whole)
+            path.write_bytes(intact)
 
 
 def test_a_stage_under_another_name_is_found(two_seeds, tmp_path, capfd):
@@ -86,7 +86,7 @@ def test_a_stage_under_another_name_is_found(two_seeds, tmp_path, capfd):
     assert "holds another stage" in refused(capfd, 2, *run_args(out, "DGDMN"))
 
 
-def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
+def test_verify_reports_how_to_recreate_damaged_stages(tiny_run, tmp_path, capfd):
     out = tmp_path / "out"
     shutil.copytree(tiny_run, out)
     run = next(run for run in Store.open(out).runs() if run.condition_name == "RePR")
@@ -97,29 +97,29 @@ def test_verify_says_what_damage_is_made_from(tiny_run, tmp_path, capfd):
     (out / "stages" / ".abc.part").mkdir()
     assert main(["verify", str(out), "--json"]) == 1
     problems = json.loads(capfd.readouterr().out)["problems"]
-    said = {problem["path"].rpartition("/")[2]: problem for problem in problems}
-    second = said[run.memories[1]]["remedy"]
+    found = {problem["path"].rpartition("/")[2]: problem for problem in problems}
+    second = found[run.memories[1]]["remedy"]
     assert "run again from" in second
     assert "'learn dodge (seed 0)' (missing, run first)" in second
     assert "'RePR: consolidate catch (seed 0)' (damaged, too)" in second
     assert "by `reaper run RePR no-reh --tasks catch,dodge,frog --training.num-envs 4" in second
     assert second.endswith(f"--out {out}`")
-    assert "from 'learn catch (seed 0)' (intact)" in said[run.memories[0]]["remedy"]
-    assert "run again from scratch" in said[run.teachers[2]]["remedy"]
-    assert "is missing" in said[run.teachers[1]]["what"]
-    assert (said[".abc.part"]["damaged"], said[".abc.part"]["harmless"]) == (False, True)
+    assert "from 'learn catch (seed 0)' (intact)" in found[run.memories[0]]["remedy"]
+    assert "run again from scratch" in found[run.teachers[2]]["remedy"]
+    assert "is missing" in found[run.teachers[1]]["what"]
+    assert (found[".abc.part"]["damaged"], found[".abc.part"]["harmless"]) == (False, True)
 
 
-def test_what_is_set_aside_is_made_again_with_the_same_bytes(two_seeds, tmp_path, capfd):
+def test_what_is_set_aside_is_recreated_with_the_same_bytes(two_seeds, tmp_path, capfd):
     out = tmp_path / "out"
     shutil.copytree(two_seeds, out)
     run = Store.open(out).runs()[0]
-    spoilt = [f"stages/{run.teachers[0]}/agent.safetensors", f"runs/{run.name}.json", "reaper.json"]
-    for name in spoilt:
+    damaged_files = [f"stages/{run.teachers[0]}/agent.safetensors", f"runs/{run.name}.json", "reaper.json"]
+    for name in damaged_files:
         flipped(out / name, None, seeded(name))
     damaged = contents(out)
     assert main(["verify", str(out), "--set-aside"]) == 1
-    for name in spoilt:
+    for name in damaged_files:
         assert (out / "damaged" / name).read_bytes() == damaged[name]
     assert command(capfd, *run_args(out, "DGDMN", seeds=(0, 1)))[0] == 0
     assert results(out) | {f"runs/{run.name}.json": b""} == results(two_seeds) | {f"runs/{run.name}.json": b""}
@@ -134,7 +134,7 @@ def checkpoints(out):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "emptied", "flipped", "removed"])
-def test_damaged_checkpoints_are_never_gone_on_from(half_finished, tmp_path, damage, capfd):
+def test_a_stage_never_resumes_from_damaged_checkpoints(half_finished, tmp_path, damage, capfd):
     out = tmp_path / "out"
     shutil.copytree(half_finished, out)
     older, newest = checkpoints(out)
@@ -153,15 +153,15 @@ def test_damaged_checkpoints_are_never_gone_on_from(half_finished, tmp_path, dam
             (folder / name).write_bytes(data)
 
 
-def test_a_run_goes_on_from_an_older_checkpoint(half_finished, tmp_path):
-    """And, once both are set aside, from the start of the stage: with the same bytes each time."""
+def test_a_run_resumes_from_an_older_checkpoint(half_finished, tmp_path):
+    """And, once both are set aside, restarts the stage: with the same bytes each time."""
     ends = []
-    for spoilt in ([], [1], [0, 1]):
-        out = tmp_path / f"out-{len(spoilt)}"
+    for damaged_files in ([], [1], [0, 1]):
+        out = tmp_path / f"out-{len(damaged_files)}"
         shutil.copytree(half_finished, out)
-        for place in spoilt:
+        for place in damaged_files:
             flipped(checkpoints(out)[place] / "tensors.safetensors", None, seeded("older"))
-        if len(spoilt) == 2:
+        if len(damaged_files) == 2:
             assert main(["verify", str(out), "--set-aside"]) == 1
             assert len(contents(out / "damaged")) == 8
         run_tiny(out, ["RePR"], "catch,dodge", checkpoint_every="24")
@@ -170,5 +170,5 @@ def test_a_run_goes_on_from_an_older_checkpoint(half_finished, tmp_path):
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_verify_of_something_else_is_refused(tmp_path, capfd):
+def test_verify_refuses_other_folders(tmp_path, capfd):
     assert "is not a run" in refused(capfd, 2, "verify", tmp_path / "nowhere")

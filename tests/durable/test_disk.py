@@ -1,4 +1,4 @@
-"""A disk that is full, read-only or gone: one line, exit code 74, and the same command finishes once there is room."""
+"""A disk that is full, read-only or gone: one line, exit code 74; the same command finishes once there is space."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from conftest import plan_tiny, run_args, run_plan, run_tiny
-from ruins import command, contents, refused, results
+from damaging import command, contents, refused, results
 
 from reaper.errors import StorageFailed
 
@@ -25,7 +25,7 @@ def undisturbed(tmp_path_factory):
 
 
 def same_results(out, undisturbed):
-    """But for the record of the command, which the command line and Python word differently."""
+    """Equal results, except for the recorded command, which differs between the command line and Python."""
     found, wanted = results(out), results(undisturbed)
     assert found.keys() == wanted.keys()
     return [name for name in found if found[name] != wanted[name] and not name.startswith("runs/")] == []
@@ -35,7 +35,7 @@ def same_results(out, undisturbed):
 
 
 class Fickle:
-    """A disk on which the first attempt to put each file or folder on it fails."""
+    """A disk on which the first attempt to write each file or folder fails."""
 
     def __init__(self, monkeypatch):
         self.failed, self.sync = set(), os.fsync
@@ -51,16 +51,16 @@ class Fickle:
 
 
 def test_every_write_may_fail_once(undisturbed, tmp_path, monkeypatch):
-    out, disk, said, done = tmp_path / "out", Fickle(monkeypatch), [], False
-    while not done and len(said) < 200:
+    out, disk, errors, done = tmp_path / "out", Fickle(monkeypatch), [], False
+    while not done and len(errors) < 200:
         try:
             run_tiny(out, ["RePR"], "catch", checkpoint_every="60")
             done = True
         except StorageFailed as error:
-            said.append(str(error))
+            errors.append(str(error))
     assert done
-    assert len(said) == len(disk.failed)
-    assert all("No space left on device; free some space and run the same command again" in line for line in said)
+    assert len(errors) == len(disk.failed)
+    assert all("No space left on device; free some space and run the same command again" in line for line in errors)
     for kind in ("/.reaper.json", "/runs", "/stages", "/unfinished/", "/agent.safetensors", "/manifest.json"):
         assert any(kind in name for name in disk.failed), kind
     assert same_results(out, undisturbed)
@@ -89,7 +89,7 @@ def test_an_export_that_fails_leaves_nothing(undisturbed, tmp_path, monkeypatch,
             break
         assert code == 74
     assert code == 0
-    assert len(disk.failed) >= 2  # the pack, and the folder that names it
+    assert len(disk.failed) >= 2  # the pack, and the folder it is in
 
 
 def test_an_import_that_fails_can_be_repeated(undisturbed, tmp_path, monkeypatch, capfd):
@@ -119,7 +119,7 @@ def largest_file(size):
 
 
 def test_files_that_may_not_grow(undisturbed, tmp_path, capfd):
-    """Nothing is shown here, since what is shown goes to a file too."""
+    """Without any output, since output also goes to a file."""
     out = tmp_path / "out"
     sizes = sorted({len(data) for data in contents(undisturbed).values()})
     for size in [0, *sizes[:-1:3]]:
@@ -139,7 +139,7 @@ def mount(*words):
 
 @pytest.fixture
 def disk(tmp_path, monkeypatch):
-    """A small disk of its own; whoever starts a run on it believes that there is room."""
+    """A small disk of its own; the check for free space before a run is switched off."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if not mount("-t", "tmpfs", "-o", "size=16k", "reaper-test", str(folder)):
@@ -188,7 +188,7 @@ def test_a_read_only_disk(undisturbed, disk, capfd):
     assert contents(disk) == before
 
 
-# -- a folder that is taken away
+# -- a folder that is removed
 
 
 @pytest.mark.parametrize("event", ["started", "finished", "progress"])

@@ -1,4 +1,4 @@
-"""Files that someone else made, to do harm: refused in one line, nothing run, nothing written outside."""
+"""Files made to do harm: refused in one line, with no code run and nothing written elsewhere."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 import torch
-from ruins import command, contents, refused
+from damaging import command, contents, refused
 from safetensors.torch import load_file, save_file
 
 import reaper
@@ -33,15 +33,15 @@ class Payload:
         return os.mkdir, (str(self.marker),)
 
 
-def reseal(path):
-    """Makes the manifest beside a file say of it what it now is, as whoever forges it would."""
+def update_manifest(path):
+    """Updates the manifest next to a changed file, as whoever forges it would."""
     about = read_checksummed(path.parent / "manifest.json")
     about["files"][path.name] = {"sha256": sha256(path), "bytes": path.stat().st_size}
     (path.parent / "manifest.json").write_bytes(checksummed(about))
 
 
 def forge_spec(folder, **changes):
-    """A stage with another spec, under the name that goes with it."""
+    """Gives a stage another spec, and the digest that belongs to it."""
     about = read_checksummed(folder / "manifest.json")
     about["spec"] |= changes
     about["digest"] = digest_of(about["spec"])
@@ -71,7 +71,7 @@ def test_code_in_a_file_is_never_run(memory, tmp_path, capfd, how, with_checksum
     else:
         torch.save(Payload(tmp_path / "marker"), memory / name)
     if with_checksum and name != "manifest.json":
-        reseal(memory / name)
+        update_manifest(memory / name)
     refused(capfd, 2, "play", memory, "--task", "catch")
     assert not (tmp_path / "marker").exists()
 
@@ -80,7 +80,7 @@ def test_code_in_a_run_is_never_run_by_a_report(two_seeds, tmp_path, capfd):
     out = shutil.copytree(two_seeds, tmp_path / "out")
     for path in out.glob("stages/*/states.safetensors"):
         path.write_bytes(pickle.dumps(Payload(tmp_path / "marker")))
-        reseal(path)
+        update_manifest(path)
     assert "is not a safetensors file" in refused(capfd, 2, "report", out)
     assert not (tmp_path / "marker").exists()
 
@@ -103,7 +103,7 @@ def test_a_forged_header_is_refused(memory, capfd, header):
     if data.startswith(b"{"):
         data = struct.pack("<Q", len(data)) + data + b"\0" * 4
     (memory / "agent.safetensors").write_bytes(data)
-    reseal(memory / "agent.safetensors")
+    update_manifest(memory / "agent.safetensors")
     assert "is not a safetensors file" in refused(capfd, 2, "play", memory, "--task", "catch")
 
 
@@ -124,7 +124,7 @@ def test_weights_of_another_network_are_refused(memory, capfd, wrong, part):
     first = "values.bias" if part == "agent" else "generator.layers.0.bias"
     changed = WRONG[wrong]({name.replace(first, "values.bias"): tensor for name, tensor in weights.items()})
     save_file({name.replace("values.", first.replace("bias", "")): t for name, t in changed.items()}, path)
-    reseal(path)
+    update_manifest(path)
     assert "of another network" in refused(capfd, 2, "play", memory, "--task", "catch")
 
 
@@ -159,16 +159,16 @@ def test_action_sets_that_make_no_network_are_refused(memory, capfd, actions):
 @pytest.mark.parametrize("text", ["[]", "null", '{"tasks": 3}', '{"tasks": []}', '{"tasks": [1]}', "[" * 100_000])
 def test_a_memory_without_tasks_is_refused(memory, capfd, text):
     (memory / "memory.json").write_text(text)
-    reseal(memory / "memory.json")
+    update_manifest(memory / "memory.json")
     refused(capfd, 2, "play", memory, "--task", "catch")
 
 
 def test_a_task_in_a_file_imports_no_module(memory, tmp_path, capfd, monkeypatch):
-    """Gymnasium imports what stands before a colon, so a file must not choose it."""
+    """Gymnasium imports the module before a colon, so a file must not name one."""
     (tmp_path / "catch-v0.py").write_text(f"import os; os.mkdir({str(tmp_path / 'marker')!r})")
     monkeypatch.syspath_prepend(str(tmp_path))
     (memory / "memory.json").write_text('{"tasks": ["catch-v0:x"]}')
-    reseal(memory / "memory.json")
+    update_manifest(memory / "memory.json")
     refused(capfd, 2, "play", memory, "--task", "catch")
     assert not (tmp_path / "marker").exists()
 
@@ -193,7 +193,7 @@ def test_a_forged_record_is_refused(two_seeds, tmp_path, capfd, changes):
     out = shutil.copytree(two_seeds, tmp_path / "out")
     path = next(out.glob("runs/*seed-0.json"))
     path.write_bytes(checksummed(read_checksummed(path) | changes))
-    if "evaluations" in changes:  # only an unfinished run
+    if "evaluations" in changes:  # looks like an unfinished run
         assert command(capfd, "report", out)[0] == 0
     else:
         refused(capfd, 2, "report", out)
@@ -205,7 +205,7 @@ def test_forged_rows_are_refused(two_seeds, tmp_path, capfd, rows):
     out = shutil.copytree(two_seeds, tmp_path / "out")
     path = out / "stages" / Store.open(out).runs()[0].evaluations[0] / "rows.json"
     path.write_text(rows)
-    reseal(path)
+    update_manifest(path)
     assert "do not fit together" in refused(capfd, 2, "report", out)
 
 
@@ -285,8 +285,8 @@ def with_stage_renamed(entries, index):
     return checksummed(index)
 
 
-def with_spoilt_stage(entries, index):
-    """Consistent as a pack; only the stage's own manifest tells."""
+def with_damaged_stage(entries, index):
+    """Consistent as a pack; only the stage's own manifest reveals it."""
     entry = next(entry for entry in entries if entry[0].endswith("agent.safetensors"))
     entry[1] = entry[1][:-1] + bytes([entry[1][-1] ^ 1])
     listed(index, *entry)
@@ -311,7 +311,7 @@ HOSTILE = {
     "bomb": with_bomb,
     "checksum": with_another_checksum,
     "renamed stage": with_stage_renamed,
-    "spoilt stage": with_spoilt_stage,
+    "damaged stage": with_damaged_stage,
     "extra file": with_unlisted_file_in_stage,
     "no checksum": lambda entries, index: json.dumps(index),
     "wrong checksum": lambda entries, index: checksummed(index).replace(b"run", b"ruin"),
@@ -349,8 +349,8 @@ def test_a_name_twice_is_refused(pack, tmp_path, capfd):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_size_that_the_zip_lies_about_is_not_believed(pack, tmp_path, capfd):
-    """Index and directory of the zip say that reaper.json has 8 bytes; what is packed is a megabyte."""
+def test_a_false_size_in_the_zip_is_refused(pack, tmp_path, capfd):
+    """Index and directory of the zip list 8 bytes for reaper.json, but it has a megabyte."""
 
     def change(entries, index):
         entries[0][1] = b"\0" * (1 << 20)
@@ -366,14 +366,14 @@ def test_a_size_that_the_zip_lies_about_is_not_believed(pack, tmp_path, capfd):
     assert not (tmp_path / "out").exists()
 
 
-def test_more_than_the_disk_holds_is_not_unpacked(pack, tmp_path, capfd, monkeypatch):
+def test_a_pack_larger_than_the_free_space_is_not_unpacked(pack, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 5))
     assert "5 are free" in refused(capfd, 2, "import", pack, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("what", [b"", b"PK\x05\x06" + b"\0" * 18, b"not a zip", "half", "a run", "nothing"])
-def test_something_else_than_a_pack_is_refused(pack, tmp_path, capfd, what):
+def test_other_files_are_refused(pack, tmp_path, capfd, what):
     file = tmp_path / "file"
     if what != "nothing":
         data = pack.read_bytes()
@@ -386,17 +386,17 @@ def test_something_else_than_a_pack_is_refused(pack, tmp_path, capfd, what):
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(600, marks=pytest.mark.long)])
-def test_a_spoilt_pack_is_refused_or_means_the_same(pack, two_seeds, tmp_path, count):
-    """A byte changed anywhere: nothing but our own errors, and never another content."""
+def test_a_damaged_pack_is_refused_or_has_the_same_contents(pack, two_seeds, tmp_path, count):
+    """One changed byte anywhere: only our own errors, and never other contents."""
     whole, chance, refusals = pack.read_bytes(), random.Random(1), 0
-    directory = whole.rindex(b"reaper.json") - 200  # half of the changes go where the names are
+    directory = whole.rindex(b"reaper.json") - 200  # half of the changes hit the names
     for _ in range(count):
         data = bytearray(whole)
         place = chance.randrange(len(data)) if chance.random() < 0.5 else chance.randrange(directory, len(data))
         data[place] = chance.randrange(256)
-        (tmp_path / "spoilt").write_bytes(data)
+        (tmp_path / "damaged").write_bytes(data)
         try:
-            import_pack(tmp_path / "spoilt", tmp_path / "out", check_memory)
+            import_pack(tmp_path / "damaged", tmp_path / "out", check_memory)
         except ReaperError:
             refusals += 1
             assert not (tmp_path / "out").exists()
@@ -406,13 +406,13 @@ def test_a_spoilt_pack_is_refused_or_means_the_same(pack, two_seeds, tmp_path, c
     assert refusals > count // 3
 
 
-def test_a_memory_pack_with_foreign_weights_is_refused(two_seeds, tmp_path, capfd):
+def test_a_memory_with_weights_of_another_network_is_not_imported(two_seeds, tmp_path, capfd):
     words = ["--what", "weights", "--condition", "DGDMN"]
     assert command(capfd, "export", two_seeds, tmp_path / "memory.reaper", *words)[0] == 0
     folder = tmp_path / "memory"
     import_pack(tmp_path / "memory.reaper", folder, check_memory)
     save_file({"w": torch.zeros(3)}, folder / "agent.safetensors")
-    reseal(folder / "agent.safetensors")
+    update_manifest(folder / "agent.safetensors")
 
     def change(entries, index):
         for entry in entries:

@@ -1,4 +1,4 @@
-"""A run moves as one file and goes on elsewhere with the same bytes; a long-term memory moves without its run."""
+"""A run moves as one file and resumes elsewhere with the same bytes; a long-term memory moves without its run."""
 
 import shutil
 import threading
@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from conftest import run_args, run_tiny
-from ruins import command, contents, flipped, refused, results, seeded
+from damaging import command, contents, flipped, refused, results, seeded
 
 import reaper
 from reaper.cli.main import main
@@ -38,7 +38,7 @@ def test_a_run_is_moved_whole(two_seeds, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.reaper", "here", "run.reaper"]
 
 
-def test_a_half_finished_run_goes_on_elsewhere(half_finished, tmp_path):
+def test_a_half_finished_run_resumes_elsewhere(half_finished, tmp_path):
     assert main(["export", str(half_finished), str(tmp_path / "half.reaper")]) == 0
     assert main(["import", str(tmp_path / "half.reaper"), str(tmp_path / "there")]) == 0
     assert len(list((tmp_path / "there").glob("unfinished/*/[0-9]*"))) == 2
@@ -53,14 +53,14 @@ def test_a_pack_is_merged_into_a_run_with_the_same_settings(two_seeds, tmp_path,
     run_tiny(out, ["no-reh"], "catch")
     before = contents(out)
     assert main(["import", str(tmp_path / "run.reaper"), str(out)]) == 0
-    assert contents(out) == contents(two_seeds) | before  # the teacher that both have is left alone
+    assert contents(out) == contents(two_seeds) | before  # the teacher that both have stays as it is
     assert not verify(out)
 
     shared = Store.open(out).runs()[0].teachers[0]
     values = out / "stages" / shared / "values.json"
     manifest = out / "stages" / shared / "manifest.json"
     values.write_text("{}")
-    reseal(manifest, values)
+    update_manifest(manifest, values)
     before = contents(out)
     line = refused(capfd, 2, "import", tmp_path / "run.reaper", out)
     assert shared in line
@@ -68,8 +68,8 @@ def test_a_pack_is_merged_into_a_run_with_the_same_settings(two_seeds, tmp_path,
     assert contents(out) == before
 
 
-def reseal(manifest, path):
-    """Makes a manifest say of a file what the file now is."""
+def update_manifest(manifest, path):
+    """Updates the manifest of a changed file."""
     from reaper.storage.files import checksummed, read_checksummed, sha256
 
     about = read_checksummed(manifest)
@@ -89,7 +89,7 @@ def test_other_settings_and_other_folders_are_left_alone(two_seeds, tmp_path, ca
     assert contents(tmp_path) == before
 
 
-def test_a_folder_at_work_is_refused(two_seeds, tmp_path, capfd):
+def test_a_folder_that_is_being_written_is_refused(two_seeds, tmp_path, capfd):
     export_run(two_seeds, tmp_path / "run.reaper")
     holder = Store.open_for(tmp_path / "out", StoreHeader("1", "arcade", 1.0, {}))
     assert "another run is writing" in refused(capfd, 2, "import", tmp_path / "run.reaper", tmp_path / "out")
@@ -98,7 +98,7 @@ def test_a_folder_at_work_is_refused(two_seeds, tmp_path, capfd):
     assert main(["verify", str(tmp_path / "out"), "--set-aside"]) == 0
 
 
-def test_a_file_is_not_overwritten_unasked(two_seeds, tmp_path, capfd):
+def test_a_file_is_overwritten_only_on_request(two_seeds, tmp_path, capfd):
     (tmp_path / "mine").write_text("mine")
     assert "--overwrite" in refused(capfd, 2, "export", two_seeds, tmp_path / "mine")
     assert "already exists" in refused(capfd, 2, "export", two_seeds, tmp_path, "--overwrite")
@@ -119,11 +119,11 @@ def test_damage_is_not_exported(two_seeds, tmp_path, capfd):
 
 
 def test_export_while_a_run_writes(tmp_path):
-    """Every pack is whole, whatever moment it was taken at."""
+    """Every pack is complete, whenever it was written."""
     out, packs = tmp_path / "out", []
-    at_work = threading.Thread(target=run_tiny, args=(out, ["no-reh"], "catch"), kwargs={"checkpoint_every": "24"})
-    at_work.start()
-    while at_work.is_alive():
+    running = threading.Thread(target=run_tiny, args=(out, ["no-reh"], "catch"), kwargs={"checkpoint_every": "24"})
+    running.start()
+    while running.is_alive():
         if (out / "unfinished").exists():
             packs.append(tmp_path / f"{len(packs)}.reaper")
             export_run(out, packs[-1])
@@ -133,7 +133,7 @@ def test_export_while_a_run_writes(tmp_path):
         import_pack(pack, tmp_path / f"in-{number}", check_memory)
         assert not [problem for problem in verify(tmp_path / f"in-{number}") if problem.damaged]
         held.add((len(list(tmp_path.glob(f"in-{number}/stages/*"))), bool(list(tmp_path.glob(f"in-{number}/un*/*")))))
-    assert len({stages for stages, _ in held}) > 2  # packs of different moments ...
+    assert len({stages for stages, _ in held}) > 2  # packs of different times ...
     assert {True, False} == {unfinished for _, unfinished in held}  # ... within stages and between them
 
 
@@ -207,7 +207,7 @@ class EighteenActions(Sequence):
 
 
 def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
-    """RePR's agent and generator at the paper's size, untrained: weights of any value take as much."""
+    """RePR's agent and generator at the paper's size; the size does not depend on the values of weights."""
     chain = build_chain(reaper.CONDITIONS["RePR"], EighteenActions("catch", find_sequence("catch").tasks), 0, PAPER)
     context, stage = Context(PAPER, 18, 0, ("size",)), chain.memories[0]
     generator = generator_for(PAPER).untrained(context)
@@ -220,4 +220,6 @@ def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
     words = ["export", str(tmp_path / "out"), str(tmp_path / "memory.reaper"), "--what", "weights", "--half"]
     assert main(words) == 0
     assert (tmp_path / "memory.reaper").stat().st_size < 12 << 20
-    assert reaper.load(tmp_path / "memory.reaper").memory.bytes > 22_000_000  # and whole again when it is opened
+    assert (
+        reaper.load(tmp_path / "memory.reaper").memory.bytes > 22_000_000
+    )  # in full precision again when it is loaded

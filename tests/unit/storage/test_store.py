@@ -1,4 +1,4 @@
-"""The store: whole or not at all, checked on every read, one writer."""
+"""The store: stages are complete or absent, verified on every read, and written by one process."""
 
 import json
 import multiprocessing
@@ -50,7 +50,7 @@ def test_damage_is_found_on_use(tmp_path, name, damage):
         stage.check()
 
 
-def test_a_damaged_stage_is_never_built_upon(tmp_path, capsys):
+def test_a_damaged_stage_is_never_used(tmp_path, capsys):
     run_tiny(tmp_path / "out", ["no-reh"], tasks="catch,dodge")
     agent = next((tmp_path / "out" / "stages").glob("*/agent.safetensors"))
     agent.write_bytes(agent.read_bytes()[:-3])

@@ -1,4 +1,4 @@
-"""Folders that travel: they arrive as they were, or not at all."""
+"""Folders sent between machines arrive unchanged, or not at all."""
 
 import shutil
 
@@ -25,7 +25,7 @@ def sender(tiny_run, tmp_path):
     return store, store.stages()[0]
 
 
-def test_a_stage_arrives_as_it_was(sender, tmp_path):
+def test_a_stage_arrives_unchanged(sender, tmp_path):
     store, digest = sender
     other = opened(tmp_path / "to")
     unpack_stage(pack(store.path_of(digest)), other, digest)
@@ -34,7 +34,7 @@ def test_a_stage_arrives_as_it_was(sender, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../escaped.json", "/tmp/escaped.json", ".hidden", "a/b.json", ""])
-def test_file_names_from_outside_are_refused(sender, tmp_path, name):
+def test_untrusted_file_names_are_refused(sender, tmp_path, name):
     store, digest = sender
     parcel = {**pack(store.path_of(digest)), name: np.zeros(1, np.uint8)}
     with pytest.raises(DamagedArtefact, match="refused"):
@@ -56,7 +56,7 @@ def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
     assert list((tmp_path / "to" / "stages").iterdir()) == []
 
 
-def test_the_newest_whole_checkpoint_travels(tmp_path):
+def test_the_newest_intact_checkpoint_is_sent(tmp_path):
     store, other, digest = opened(tmp_path / "from"), opened(tmp_path / "to"), "0" * 20
     shelf = CheckpointDir(store.unfinished(digest), digest)
     for count in range(3):

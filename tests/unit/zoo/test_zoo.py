@@ -14,15 +14,15 @@ from reaper.storage.files import write_checksummed
 from reaper.storage.pack_file import Pack
 from reaper.zoo import Entry, entries, pretrained
 
-LARGEST = 12 << 20  # bytes
+MAX_BYTES = 12 << 20  # bytes
 
 
 @pytest.mark.parametrize("name", entries())
 def test_every_entry_is_the_pack_that_was_measured_and_fits(name):
     entry = pretrained(name)
     entry.check()
-    assert entry.pack.stat().st_size == entry.facts["bytes"] <= LARGEST
-    with Pack(entry.pack) as pack:  # holds its seal, and every name and size against it
+    assert entry.pack.stat().st_size == entry.facts["bytes"] <= MAX_BYTES
+    with Pack(entry.pack) as pack:  # verifies its checksum, and every name and size
         assert pack.kind == "weights"
     agent = reaper.load(f"pretrained:{name}")
     assert list(agent.tasks) == entry.facts["tasks"]
@@ -37,28 +37,28 @@ def test_the_arcade_entry_plays_as_its_card_says():
     agent = reaper.load("pretrained:arcade-3")
     for task in agent.tasks:
         scores = [list(agent.play(task, seed=seed))[-1][1] for seed in range(4)]
-        told, chance = facts["scores"][task], facts["random"][task]
-        # Four games: their mean lies within three standard errors, were it drawn as the card's games were.
-        assert abs(np.mean(scores) - told["mean"]) <= 3 * told["deviation"] / np.sqrt(4)
+        published, chance = facts["scores"][task], facts["random"][task]
+        # The mean of four episodes lies within three standard errors of the card's.
+        assert abs(np.mean(scores) - published["mean"]) <= 3 * published["deviation"] / np.sqrt(4)
         assert np.mean(scores) > chance["mean"] + 3 * chance["deviation"]
 
 
-def test_a_pretrained_agent_plays_and_is_filmed(tmp_path, capsys):
-    film = tmp_path / "catch.gif"
-    words = ["play", "--pretrained", "arcade-3", "--task", "Catch", "--episodes", "1", "--video", str(film)]
+def test_a_pretrained_agent_plays_and_is_recorded(tmp_path, capsys):
+    video = tmp_path / "catch.gif"
+    words = ["play", "--pretrained", "arcade-3", "--task", "Catch", "--episodes", "1", "--video", str(video)]
     assert main(words) == 0
-    assert film.stat().st_size > 1000
+    assert video.stat().st_size > 1000
     assert "Catch, episode 1:" in capsys.readouterr().out
 
 
-def test_the_atari_entry_boxes_as_its_card_says_and_is_filmed_in_colour(tmp_path, capsys):
-    film = tmp_path / "boxing.gif"
-    words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--episodes", "1", "--video", str(film)]
+def test_the_atari_entry_boxes_as_its_card_says_and_is_recorded_in_colour(tmp_path, capsys):
+    video = tmp_path / "boxing.gif"
+    words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--episodes", "1", "--video", str(video)]
     assert main(words) == 0
     score = float(capsys.readouterr().out.rpartition(": ")[2])
-    told = pretrained("atari-3").facts["scores"]["ALE/Boxing-v5"]
-    assert abs(score - told["mean"]) <= 4 * told["deviation"]  # random play is at zero
-    with Image.open(film) as picture:
+    published = pretrained("atari-3").facts["scores"]["ALE/Boxing-v5"]
+    assert abs(score - published["mean"]) <= 4 * published["deviation"]  # random play is at zero
+    with Image.open(video) as picture:
         assert picture.n_frames > 1000
         _, green, blue = (np.asarray(channel, float) for channel in picture.convert("RGB").split())
         assert np.abs(green - blue).max() > 20
@@ -74,7 +74,7 @@ def test_the_list_and_the_cards(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["play", "--pretrained", "arcade3", "--task", "catch"], "did you mean 'arcade-3'?"),
         (["play", "pretrained:atari", "--task", "catch"], "unknown pretrained agent 'atari'"),
@@ -83,10 +83,10 @@ def test_the_list_and_the_cards(capsys):
         (["zoo", "nothing"], "unknown pretrained agent 'nothing'"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(words, said, capsys):
+def test_mistakes_are_one_line(words, message, capsys):
     assert main(words) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""What the tests of damage share: looking at folders, running commands, and spoiling files."""
+"""What tests of damage share: reading folders, running commands, and damaging files."""
 
 import random
 import shutil
@@ -7,14 +7,14 @@ from reaper.cli.main import main
 
 
 def contents(folder):
-    """Every file but the locks, which each command touches, and what is only there for those who look on."""
+    """Every file except the locks, which each command touches, and files for monitoring."""
     files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    besides = ("locks/", "live/", "tensorboard/")
-    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(besides)}
+    monitoring = ("locks/", "live/", "tensorboard/")
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(monitoring)}
 
 
 def results(out):
-    """Every file that two equal runs have in common."""
+    """Every file that is the same in two equal runs."""
     found = contents(out).items()
     return {
         n: data for n, data in found if n.startswith(("stages/", "runs/", "reaper.json")) and "provenance.json" not in n
@@ -22,7 +22,7 @@ def results(out):
 
 
 def command(capfd, *words):
-    """The exit code of a command, and what it said on standard error without its progress."""
+    """The exit code of a command, and its lines on standard error without progress."""
     capfd.readouterr()
     code = main([str(word) for word in words])
     lines = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("{")]
@@ -37,31 +37,31 @@ def refused(capfd, code, *words):
     return lines[0]
 
 
-def truncated(path, other, chance):
+def truncated(path, other, rng):
     data = path.read_bytes()
-    path.write_bytes(data[: chance.randrange(len(data))])
+    path.write_bytes(data[: rng.randrange(len(data))])
 
 
-def emptied(path, other, chance):
+def emptied(path, other, rng):
     path.write_bytes(b"")
 
 
-def flipped(path, other, chance):
+def flipped(path, other, rng):
     data = bytearray(path.read_bytes())
-    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     path.write_bytes(data)
 
 
-def removed(path, other, chance):
+def removed(path, other, rng):
     path.unlink()
 
 
-def swapped(path, other, chance):
-    """For the file of the same name of a run with another seed."""
+def swapped(path, other, rng):
+    """With the file of the same name of a run with another seed."""
     shutil.copyfile(other, path)
 
 
-DAMAGES = {spoil.__name__: spoil for spoil in (truncated, emptied, flipped, removed, swapped)}
+DAMAGES = {damage.__name__: damage for damage in (truncated, emptied, flipped, removed, swapped)}
 
 
 def seeded(*names):
