@@ -1,19 +1,22 @@
 """Writes samples of what this version stores, to be frozen when it is released: make_samples.py tests/samples/VERSION
 
-half.reaper     a run that was stopped while it learnt its first task, with two checkpoints
+half.reaper     a run that was stopped while it learnt its first task, with one checkpoint
 expected.json   checksums of the weights that this run ends with
 memory.reaper   a long-term memory in half precision
 study.reaper    every condition and experiment, without weights: records, manifests and scores
 
-A frozen sample is never written again: tests/samples/test_samples.py opens those of all versions.
+The samples of a released version are never written again; test_samples.py opens those of all versions. Until its
+release, remove the folder of a version and write it again whenever a format changes.
 """
 
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,6 @@ from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.find import RunChoice
 from reaper.storage.pack import export_run, export_stages, export_weights
 from reaper.storage.store import Store
-from reaper.study.conditions import CONDITIONS
 from reaper.study.experiments import plan_experiment
 from reaper.study.options import StudyOptions
 from reaper.study.plan import plan
@@ -53,6 +55,10 @@ OVERRIDES = {
     "evaluation.episodes": 2,
     "evaluation.interval": 60,
 }
+CONDITION_NAMES = (
+    "RePR", "PR", "DGDMN", "reh", "ewc", "RePR-policy-short", "online-ewc", "reh-limit", "reh-limit-comp",
+    "RePR-extend", "RePR-untrained", "single", "no-reh", "RePR-rev", "reh-extend-policy",
+)  # fmt: skip
 EXPERIMENTS = ("item-quality", "overlap", "importance", "ewc-search")
 
 
@@ -66,25 +72,18 @@ def plan_run(**others):
 
 def plan_all():
     """Every condition and the experiments that have stages of their own."""
-    names = [name for name in CONDITIONS if name in BUILT_IN]
-    return [plan(names, options("catch,dodge")), *(plan_experiment(e, options("catch,dodge")) for e in EXPERIMENTS)]
-
-
-BUILT_IN = (
-    "RePR", "PR", "DGDMN", "reh", "ewc", "RePR-policy-short", "online-ewc", "reh-limit", "reh-limit-comp",
-    "RePR-extend", "RePR-untrained", "single", "no-reh", "RePR-rev", "reh-extend-policy",
-)  # fmt: skip
+    return [
+        plan(CONDITION_NAMES, options("catch,dodge")),
+        *(plan_experiment(e, options("catch,dodge")) for e in EXPERIMENTS),
+    ]
 
 
 def execute(study, out):
-    return run_plan(study, study.config.options.__class__(**{**vars(study.config.options), "out": out}), ignore)
-
-
-def ignore(stage, event): ...
+    return run_plan(study, replace(study.config.options, out=out), lambda stage, event: None)
 
 
 def stop_at_first_checkpoint(out):
-    """Runs until the teacher has its first checkpoint; stopping writes the second."""
+    """Runs until the teacher has its first checkpoint; stopping writes a second, which is kept."""
     study, written = plan_run(checkpoint_every="24"), CheckpointDir.write
 
     def write_and_stop(self, tensors, others):
@@ -95,6 +94,9 @@ def stop_at_first_checkpoint(out):
         patch.setattr(CheckpointDir, "write", write_and_stop)
         with pytest.raises(Stopped):
             execute(study, out)
+    *older, _ = sorted(out.glob("unfinished/*/[0-9]*"), key=lambda path: int(path.name))
+    for path in older:
+        shutil.rmtree(path)
 
 
 def checksums(folder):

@@ -20,7 +20,7 @@ from reaper.engines.signals import Stop
 from reaper.errors import ReaperError, Stopped, UserError
 from reaper.progress import Remark, StageStarted
 from reaper.storage.files import digest_of
-from reaper.storage.transfer import NumberedParcel, Parcel, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
+from reaper.storage.transfer import FileBytes, NumberedFiles, pack, pack_checkpoint, unpack_checkpoint, unpack_stage
 from reaper.study.stages import Stage
 
 RETRIES = 5  # of a stage whose worker or node died
@@ -68,7 +68,7 @@ class FetchedFiles:
         self._sent = {digest: sent for digest, sent in self._sent.items() if digest in still_needed}
         return self.task.remote(order, hub, pack_checkpoint(self.store, stage.digest), *parents)
 
-    def receive(self, stage: Stage, result: tuple[bool, Parcel, NumberedParcel], stop: Stop) -> bool:
+    def receive(self, stage: Stage, result: tuple[bool, FileBytes, NumberedFiles], stop: Stop) -> bool:
         finished, files, checkpoint = result
         if not finished:
             unpack_checkpoint(checkpoint, self.store, stage.digest)

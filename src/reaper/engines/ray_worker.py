@@ -25,8 +25,8 @@ from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.storage.transfer import (
     NO_CHECKPOINT,
-    NumberedParcel,
-    Parcel,
+    FileBytes,
+    NumberedFiles,
     pack,
     pack_checkpoint,
     unpack_checkpoint,
@@ -125,24 +125,24 @@ def work_shared(order: Order, hub: Any) -> bool:
 
 
 def work_fetched(
-    order: Order, hub: Any, checkpoint: NumberedParcel, *parents: Parcel
-) -> tuple[bool, Parcel, NumberedParcel]:
+    order: Order, hub: Any, checkpoint: NumberedFiles, *parents: FileBytes
+) -> tuple[bool, FileBytes, NumberedFiles]:
     """Runs a stage in a folder of this node, from the parents that came with the order. Returns whether it is finished,
     and its files; or, if it was asked to stop, its last checkpoint."""
     connection, stage = _begin(order, hub), order.stage
     store = Store(_private_folder() / order.study / stage.digest)
     store.make_folders()
-    for digest, parcel in zip(stage.parents.values(), parents, strict=True):
-        unpack_stage(parcel, store, digest)
+    for digest, files in zip(stage.parents.values(), parents, strict=True):
+        unpack_stage(files, store, digest)
     if not store.has(stage.digest):
         unpack_checkpoint(checkpoint, store, stage.digest)
     try:
         _run(order, store, connection)
     except Stopped:
         return False, {}, pack_checkpoint(store, stage.digest)
-    parcel = pack(store.path_of(stage.digest))
+    files = pack(store.path_of(stage.digest))
     shutil.rmtree(store.folder, ignore_errors=True)
-    return True, parcel, NO_CHECKPOINT
+    return True, files, NO_CHECKPOINT
 
 
 def poll(done: Callable[[], bool], stop: Callable[[], bool]) -> bool:

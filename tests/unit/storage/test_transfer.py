@@ -36,13 +36,13 @@ def test_a_stage_arrives_unchanged(sender, tmp_path):
 @pytest.mark.parametrize("name", ["../escaped.json", "/tmp/escaped.json", ".hidden", "a/b.json", ""])
 def test_untrusted_file_names_are_refused(sender, tmp_path, name):
     store, digest = sender
-    parcel = {**pack(store.path_of(digest)), name: np.zeros(1, np.uint8)}
+    files = {**pack(store.path_of(digest)), name: np.zeros(1, np.uint8)}
     with pytest.raises(DamagedArtefact, match="refused"):
-        unpack_stage(parcel, opened(tmp_path / "to"), digest)
+        unpack_stage(files, opened(tmp_path / "to"), digest)
     assert not [path for path in (tmp_path / "to").rglob("*") if path.is_file()]
 
 
-def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
+def test_damaged_or_exchanged_files_leave_nothing(sender, tmp_path):
     store, digest = sender
     good, other = pack(store.path_of(digest)), opened(tmp_path / "to")
     name = next(name for name in good if name not in ("manifest.json", "provenance.json"))
@@ -50,9 +50,9 @@ def test_a_damaged_or_exchanged_parcel_leaves_nothing(sender, tmp_path):
     flipped[len(flipped) // 2] ^= 1
     extra = {**good, "extra.json": np.zeros(1, np.uint8)}
     wrong = pack(store.path_of(store.stages()[1]))
-    for parcel in ({**good, name: flipped}, extra, wrong):
+    for files in ({**good, name: flipped}, extra, wrong):
         with pytest.raises(DamagedArtefact):
-            unpack_stage(parcel, other, digest)
+            unpack_stage(files, other, digest)
     assert list((tmp_path / "to" / "stages").iterdir()) == []
 
 
