@@ -1,6 +1,6 @@
-"""What the project is for, on three small games: no-reh forgets, RePR does not, and its generator is why.
+"""What the project is for, on three small environments: no-reh forgets, RePR does not, and its generator is why.
 
-Long: about six minutes on two cores. One seed, so the bars leave room for chance; docs/results has three seeds.
+Long: about six minutes on two cores. One seed, so the bounds leave room for chance; docs/results has three seeds.
 """
 
 import pytest
@@ -17,21 +17,21 @@ def results(tmp_path_factory):
     return {result.name: result for result in reaper.run(conditions, out=out, quiet=True)}
 
 
-def test_teachers_play_far_better_than_chance(results):
+def test_teachers_score_far_above_chance(results):
     gain = results["RePR"].single.mean(axis=1) - results["RePR"].random.mean(axis=1)
     assert (gain > [30, 15, 30]).all()
 
 
-def test_repr_keeps_what_it_learnt(results):
+def test_repr_retains_every_task(results):
     assert results["RePR"].matrix[-1].mean() >= 0.85
     assert results["reh"].matrix[-1].mean() >= 0.90
 
 
-def test_without_retention_the_earlier_games_are_forgotten(results):
+def test_without_retention_earlier_tasks_are_forgotten(results):
     assert results["no-reh"].matrix[-1, :2].mean() <= 0.45
     assert results["no-reh"].matrix[-1, 2] >= 0.85
 
 
-def test_an_untrained_generator_does_not_help_much(results):
+def test_an_untrained_generator_helps_little(results):
     trained, untrained = results["RePR"].matrix[-1, :2].mean(), results["RePR-untrained"].matrix[-1, :2].mean()
     assert untrained < 0.6 * trained
