@@ -98,11 +98,11 @@ def test_rehearsed_items_are_weighed_against_the_new_task():
 
 def test_each_kind_of_knowledge_has_its_own_loss():
     teacher, student = torch.tensor([[1.0, 5.0, 3.0]]), torch.tensor([[0.0, 0.0, 0.0]])
-    assert QValues().teach(student, teacher, 0, 0).tolist() == [35.0]  # 1 + 25 + 9
+    assert QValues().distill(student, teacher, 0, 0).tolist() == [35.0]  # 1 + 25 + 9
     # Mean 3, deviation 2: the targets are -1, 1, 0.
-    assert StandardisedQValues().teach(student, teacher, 3.0, 2.0).tolist() == [2.0]
+    assert StandardisedQValues().distill(student, teacher, 3.0, 2.0).tolist() == [2.0]
     # Three equal logits: the best action has probability 1/3, and -log(1/3) = 1.098612.
-    assert Policy().teach(student, teacher, 0, 0).item() == pytest.approx(1.098612)
+    assert Policy().distill(student, teacher, 0, 0).item() == pytest.approx(1.098612)
 
 
 @pytest.mark.parametrize("method", [EWC(), OnlineEWC()])
