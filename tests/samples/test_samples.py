@@ -119,7 +119,17 @@ def test_a_memory_of_an_earlier_version_is_converted_on_request(tmp_path, capsys
     assert reaper.load(new).tasks == ("catch",)
 
 
-def test_damage_in_an_earlier_version_is_one_line(tmp_path, capsys):
+def test_damaged_stages_of_an_earlier_version_are_left_out(tmp_path, capsys):
+    old, new = unzipped("study.reaper", tmp_path / "old"), tmp_path / "new"
+    rows = next(old.glob("stages/*/rows.json"))
+    rows.write_text("[]")
+    count = len(list((old / "stages").iterdir()))
+    assert main(["convert", str(old), str(new)]) == 0
+    assert f"{count - 1} finished stages and 0 checkpoints; 1 damaged stages were left out" in capsys.readouterr().out
+    assert len(Store.open(new).stages()) == count - 1
+
+
+def test_damaged_records_of_an_earlier_version_are_one_line(tmp_path, capsys):
     old = unzipped("half.reaper", tmp_path / "old")
     record = next((old / "runs").glob("*.json"))
     record.write_text(record.read_text().replace('"catch"', '"dodge"'))

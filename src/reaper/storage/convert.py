@@ -44,11 +44,11 @@ def convert(old: Path, new: Path) -> str:
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise UserError(f"{new} already exists; choose another folder")
     if (old / HEADER).is_file():
-        _check_format(old / HEADER, "format", names.FORMAT)
+        _check_format(old / HEADER, names.FORMAT)
         with _new_folder(new) as building, _refusing(old):
-            return Converter(old).write(building)
+            return Converter(old, skip_damaged=True).write(building)
     if (old / MANIFEST).is_file():
-        _check_format(old / MANIFEST, "format", 1)
+        _check_format(old / MANIFEST, 1)
         with _new_folder(new) as building, _refusing(old):
             return convert_memory(old, building)
     if old.is_file():
@@ -65,9 +65,9 @@ def _new_folder(new: Path) -> Iterator[Path]:
         yield building
 
 
-def _check_format(path: Path, key: str, wanted: int) -> None:
+def _check_format(path: Path, wanted: int) -> None:
     found = read_json(path)
-    if not isinstance(found, dict) or names.CHECKSUM not in found or found.get(key) != wanted:
+    if not isinstance(found, dict) or names.CHECKSUM not in found or found.get("format") != wanted:
         raise UserError(f"{path.parent} was not written by an earlier version of reaper; there is nothing to convert")
 
 
@@ -95,13 +95,14 @@ def _refusing(old: Path) -> Iterator[None]:
 
 
 class Converter:
-    """One output folder of format 2."""
+    """One output folder of format 2. With `skip_damaged`, damaged stages are left out, for the run to recreate them."""
 
-    def __init__(self, old: Path) -> None:
-        self.old, self.header = old, read_checksummed(old / HEADER, names.CHECKSUM)
+    def __init__(self, old: Path, skip_damaged: bool = False) -> None:
+        self.old, self.skip_damaged, self.damaged = old, skip_damaged, 0
+        self.header = read_checksummed(old / HEADER, names.CHECKSUM)
         self.runs = {record["name"]: record for record in self._records("runs")}
         self.experiments = self._records("experiments")
-        self.stages = {digest: opened(old / "stages" / digest) for digest in self._digests("stages")}
+        self.stages = dict(self._finished())
         self.known = {digest: _old_stage(folder) for digest, folder in self.stages.items()}
         for stage in self._derived():
             self.known.setdefault(stage.digest, stage)
@@ -109,6 +110,18 @@ class Converter:
 
     def _digests(self, folder: str) -> list[str]:
         return sorted(path.name for path in (self.old / folder).glob("[0-9a-f]*") if path.is_dir())
+
+    def _finished(self) -> Iterator[tuple[str, OldDir]]:
+        """Finished stages by digest; those that lack files come last."""
+        found = []
+        for digest in self._digests("stages"):
+            try:
+                found.append((digest, opened(self.old / "stages" / digest)))
+            except DamagedArtefact:
+                if not self.skip_damaged:
+                    raise
+                self.damaged += 1
+        yield from sorted(found, key=lambda entry: len(entry[1].left_out))
 
     def _records(self, folder: str) -> list[Json]:
         paths = sorted((self.old / folder).glob("[!.]*.json"))
@@ -150,7 +163,8 @@ class Converter:
         finally:
             store.close()
         shutil.rmtree(new / "locks", ignore_errors=True)
-        return f"{len(self.runs)} runs, {len(store.stages())} finished stages and {checkpoints} checkpoints"
+        without = f"; {self.damaged} damaged stages were left out, run the command of their run" if self.damaged else ""
+        return f"{len(self.runs)} runs, {len(store.stages())} finished stages and {checkpoints} checkpoints{without}"
 
     def _write_stage(self, store: Store, digest: str) -> None:
         """Conditions may share a stage now that had one each before; the results are the same."""
@@ -164,7 +178,7 @@ class Converter:
     def _write_checkpoints(self, store: Store, digest: str) -> int:
         """How many checkpoints were written; none of a stage that no record knows."""
         target = CheckpointDir(store.unfinished(self.digest_now(digest)), self.digest_now(digest))
-        if digest not in self.known or target.numbers():
+        if digest not in self.known or target.numbers() or store.has(target.digest):
             return 0
         source = self.old / "unfinished" / digest
         numbers = sorted(int(path.name) for path in source.glob("[0-9]*") if path.name.isdigit())
@@ -193,7 +207,7 @@ def _old_stage(folder: OldDir) -> OldStage:
 
 
 def _copy_files(folder: OldDir, building: Path, about: Mapping[str, Any], provenance: Provenance) -> None:
-    """Files as they are, but for those whose keys have new names."""
+    """Copies files as they are, except for those whose keys have new names."""
     for name in folder.files:
         if name in CONVERTERS:
             (building / name).write_text(canonical(CONVERTERS[name](read_json(folder.verified(name)))))
