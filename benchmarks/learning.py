@@ -1,7 +1,8 @@
-"""The learning curve of a short-term DQN: mean training scores by agent steps. Shows whether a faster
-variant of training learns as well.
+"""The learning curve of a short-term DQN: mean training scores by agent steps, and the score of its last weights.
+Shows whether a faster variant of training learns as well, and what a setting is worth.
 
     python benchmarks/learning.py --steps 2000000 --seed 1 --json boxing-1.json
+    python benchmarks/learning.py --set short-term.n-step=3 --set network.initialisation=he --evaluate
     python benchmarks/learning.py --steps 2000000 --seed 1 --newest-weights    # on a GPU: without deviation 31
 
 Several can run at once; `--emulator-threads` divides the cores among them.
@@ -21,6 +22,7 @@ from reaper.compute.compilation import flush_denormals, prepare_torch
 from reaper.context import Context, compile_options
 from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
+from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.short_term import ShortTerm
 from reaper.learning.trainer import Trainer
 from reaper.study.plan import resolve_settings
@@ -29,10 +31,12 @@ from reaper.tasks.sequence import find_sequence
 POINTS = 10  # of the curve
 
 
-def new_learner(task: str, seed: int, device: torch.device, emulator_threads: int | None) -> ShortTerm:
+def new_learner(
+    task: str, seed: int, device: torch.device, emulator_threads: int | None, overrides: dict[str, str]
+) -> ShortTerm:
     """Short-term learning of a task, as in a run."""
     sequence = find_sequence(task)
-    _, settings = resolve_settings(sequence)
+    _, settings = resolve_settings(sequence, overrides=overrides)
     names, options = ("short-term", sequence.names[0]), compile_options(settings, device)
     context = Context(
         settings, sequence.num_actions, seed, names, device=device, emulator_threads=emulator_threads, **options
@@ -82,13 +86,16 @@ def main() -> None:
     parser.add_argument(
         "--newest-weights", action="store_true", help="act with the newest weights, not those before the last updates"
     )
-    parser.add_argument("--json", type=Path, help="a file for [agent steps, score] of every episode")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="changes a setting")
+    parser.add_argument("--evaluate", action="store_true", help="evaluate the last weights")
+    parser.add_argument("--json", type=Path, help="a file for [agent steps, score] of each episode, and the evaluation")
     arguments = parser.parse_args()
     if arguments.steps < 1 or (arguments.json and not arguments.json.absolute().parent.is_dir()):
         parser.error("--steps must be at least 1, and the folder of --json must exist")
     try:
         device = torch.device(resolve_device(arguments.device))
-        find_sequence(arguments.task)
+        overrides = dict(text.split("=", 1) for text in arguments.set if "=" in text)
+        resolve_settings(find_sequence(arguments.task), overrides=overrides)
     except UserError as error:
         parser.error(str(error)[:200])
     if device.type == "cuda" or not arguments.task.startswith("ALE/"):
@@ -98,11 +105,15 @@ def main() -> None:
     if arguments.newest_weights:
         Trainer._acting_weights = lambda self: self.weights
     with flush_denormals():
-        learner = new_learner(arguments.task, arguments.seed, device, arguments.emulator_threads)
+        learner = new_learner(arguments.task, arguments.seed, device, arguments.emulator_threads, overrides)
         episodes = train(learner.trainer, arguments.steps)
         learner.close()
+        scores = []
+        if arguments.evaluate:
+            scores = evaluate(learner.context, learner.network, learner.task, arguments.steps)["scores"]
+            print(f"last weights: {statistics.mean(scores):.1f} in {len(scores)} episodes", flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps(episodes))
+        arguments.json.write_text(json.dumps({"episodes": episodes, "evaluation": scores}))
 
 
 if __name__ == "__main__":

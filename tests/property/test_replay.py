@@ -121,3 +121,38 @@ def test_states_have_the_shape_of_the_observation():
     states = replay.sample(16, torch.Generator().manual_seed(0)).states
     assert states.shape == (16, 6, 4, 5)
     assert (states[:, 3] - states[:, 2] <= 1).all()  # the older frame's channels come first
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    n_step=st.integers(1, 4),
+    slots=st.integers(10, 20),
+    events=st.lists(st.sampled_from(["continues"] * 6 + ["terminates", "is truncated"]), min_size=8, max_size=80),
+)
+def test_n_step_samples_sum_the_rewards_of_one_episode(n_step, slots, events):
+    """Every frame, action and reward is numbered by its step, so a sample's steps can be read off it."""
+    replay = Replay(slots, 1, FRAME.stacked(1), n_step=n_step)
+    age = 0
+    for at, event in enumerate(events):
+        replay.add(
+            transition([at], [age], [at], [event == "terminates"], [event == "is truncated"])._replace(
+                rewards=torch.tensor([2.0**-at], dtype=torch.float32)
+            )
+        )
+        age = age + 1 if event == "continues" else 0
+    if not replay.ready():
+        return
+    batch = replay.sample(64, torch.Generator().manual_seed(0), discount=0.5)
+    for i in range(64):
+        start, steps, total, terminal = int(batch.actions[i]), 0, 0.0, False
+        while steps < n_step and not terminal:
+            event, first = events[start + steps], steps == 0
+            if event == "is truncated" and not first:
+                break
+            total += 0.5**steps * 2.0 ** -(start + steps)
+            terminal, steps = event != "continues", steps + 1
+        assert float(batch.rewards[i]) == total
+        assert bool(batch.terminals[i]) == terminal
+        if not terminal:
+            assert float(batch.discounts[i]) == 0.5**steps
+            assert int(batch.next_states[i, 0, 0, 0]) == start + steps

@@ -106,7 +106,7 @@ def check(settings: Settings) -> None:
     for setting in all_settings():
         check_value(setting.name, setting.value_in(settings), info_of(setting.field))
     training = settings.training
-    minimum = (settings.observation.frame_stack + 4) * training.num_envs
+    minimum = (settings.observation.frame_stack + settings.short_term.n_step + 3) * training.num_envs
     if training.replay_capacity < minimum:
         raise UserError(f"--training.replay-capacity must be at least {minimum} for {training.num_envs} environments")
 

@@ -72,6 +72,17 @@ class ShortTermSettings:
 
     agent_steps: int = duration(20_000_000, "agent steps per task")
     discount: float = probability(0.99, "discount factor of returns")
+    n_step: int = positive(1, "rewards that a target sums before it bootstraps")
+    target: str = setting(
+        "dqn",
+        "dqn: the target network's largest value; double: its value of the action the network in training prefers; "
+        "munchausen: soft values, and a reward for likely actions",
+        choices=("dqn", "double", "munchausen"),
+    )
+    munchausen_temperature: float = positive(0.03, "temperature of the softmax policy in Munchausen targets")
+    munchausen_scale: float = setting(0.9, "weight of the log-probability in Munchausen targets", minimum=0)
+    munchausen_minimum: float = setting(-1.0, "smallest log-probability times temperature", maximum=0)
+    loss: str = setting("squared", "squared or huber: linear above an error of one", choices=("squared", "huber"))
     target_update_interval: int = positive(5_000, "agent steps between copies to the target network")
     best_window: int = duration(250_000, "agent steps per window; the weights of the best one are kept")
 

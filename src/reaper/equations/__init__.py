@@ -1,4 +1,4 @@
-"""The paper's equations as pure functions, one each: tensors in, tensors out.
+"""The paper's equations, and those of its later improvements, as pure functions, one each: tensors in, tensors out.
 
 Nothing else of `reaper` is imported here. Every loss can be captured in a CUDA graph: it reads no tensor's value and
 branches on none. The Fisher functions run eagerly, once per task.
@@ -25,15 +25,26 @@ from .consolidation import (
     oewc_loss,
 )
 from .distillation import distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, repr_loss, standardise
-from .q_learning import dqn_loss, dqn_target
+from .q_learning import (
+    bootstrap,
+    double_q_values,
+    dqn_loss,
+    dqn_target,
+    huber_loss,
+    munchausen_bonus,
+    n_step_rewards,
+    soft_values,
+)
 from .registry import EQUATIONS, Equation, equation
 
 __all__ = [
     "EQUATIONS",
     "Equation",
+    "bootstrap",
     "disc_loss",
     "distill_loss",
     "distill_loss_policy",
+    "double_q_values",
     "dqn_loss",
     "dqn_target",
     "equation",
@@ -43,9 +54,12 @@ __all__ = [
     "gan_data",
     "gen_loss",
     "gradient_norms",
+    "huber_loss",
     "interpolate",
     "ltm_ewc_loss",
     "min_max_normalise",
+    "munchausen_bonus",
+    "n_step_rewards",
     "noisy",
     "oewc_fisher_update",
     "oewc_loss",
@@ -54,6 +68,7 @@ __all__ = [
     "repr_loss",
     "rescale",
     "score_gradients",
+    "soft_values",
     "standardise",
     "unscale",
 ]

@@ -23,9 +23,10 @@ class BatchSource(Protocol):
     """Where the batches of updates come from."""
 
     parts: Parts  # what sampling changes, random number generators included
+    uses_weights: bool  # whether batches depend on the weights in training; then all are sampled before the updates
 
     def sample(self, updates: int) -> list[Batch]:
-        """One batch per update. Must not depend on the weights in training."""
+        """One batch per update."""
         ...
 
 
@@ -71,7 +72,7 @@ class Learner:
 
     def _sample(self, updates: int) -> Iterator[Batch]:
         """On a GPU most batches, with their targets, are sampled on a second stream during the first updates."""
-        if self._side_stream is None or updates <= FIRST_BATCHES:
+        if self._side_stream is None or updates <= FIRST_BATCHES or self.batches.uses_weights:
             yield from self.batches.sample(updates)
             return
         first = self.batches.sample(FIRST_BATCHES)

@@ -44,6 +44,7 @@ class ConsolidationLoss:
     def __init__(self, objective: TaskObjective, recall: Recall) -> None:
         self.objective, self.recall = objective, recall
         self.parts = Parts(objective=objective.parts, recall=recall)
+        self.uses_weights = objective.uses_weights
 
     def sample(self, updates: int) -> list[Batch]:
         """(batch of the new task, batch of the earlier tasks or ()) per update."""

@@ -46,6 +46,7 @@ class TaskObjective:
     experience: Experience | None = None
     after_steps: Callable[[int, int], None] = lambda before, after: None
     best_by_score: bool = False  # else by the lowest loss
+    uses_weights: bool = False  # whether batches depend on the weights in training
     parts: Parts = field(default_factory=Parts)  # what a checkpoint holds of it, apart from the experience
 
     def close(self) -> None:
@@ -122,6 +123,7 @@ class DirectQLearning(Objective):
             experience,
             q_learning.after_steps,
             best_by_score=True,
+            uses_weights=q_learning.uses_weights,
             parts=q_learning.parts,
         )
 

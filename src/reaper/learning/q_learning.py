@@ -1,4 +1,7 @@
-"""Deep Q-learning (Mnih et al. 2015): batches from a replay, targets from a target network, and their loss."""
+"""Deep Q-learning (Mnih et al. 2015): batches from a replay, targets from a target network, and their loss.
+
+The settings choose among published improvements: n-step returns, double Q-learning, Munchausen targets, Huber's loss.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from reaper.compute.compilation import forward
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Batch, BatchSampler, Forward
 from reaper.context import Context
-from reaper.equations import dqn_loss, dqn_target
+from reaper.equations import bootstrap, double_q_values, dqn_loss, dqn_target, huber_loss, munchausen_bonus, soft_values
 from reaper.learning.trainer import crossed
-from reaper.memory.replay import Replay
+from reaper.memory.replay import Replay, TransitionBatch
+from reaper.networks.q_network import QNetwork
 from reaper.randomness import RNG
 from reaper.state import Parts
 
@@ -32,21 +36,46 @@ class QLearning:
         """(states, actions, targets) per update."""
         return self.batches.sample(updates)
 
+    @property
+    def uses_weights(self) -> bool:
+        """Whether targets depend on the weights in training."""
+        return self.settings.short_term.target == "double"
+
     @torch.no_grad()
     def _with_targets(self, count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
-        batch = self.replay.sample(count, rng)
-        next_values = self._forward(self.target, batch.next_states, self.compute_dtype)
-        targets = dqn_target(batch.rewards, batch.terminals, next_values, self.settings.short_term.discount)
-        return batch.states, batch.actions, targets
+        batch = self.replay.sample(count, rng, self.settings.short_term.discount)
+        return batch.states, batch.actions, self.targets(batch)
+
+    def targets(self, batch: TransitionBatch) -> torch.Tensor:
+        settings, rewards = self.settings.short_term, batch.rewards
+        next_q = self._values(self.target, batch.next_states)
+        if settings.target == "dqn":
+            return dqn_target(rewards, batch.terminals, next_q, batch.discounts)
+        if settings.target == "double":
+            values = double_q_values(next_q, self._values(self.weights.network, batch.next_states))
+        else:
+            temperature = settings.munchausen_temperature
+            rewards = rewards + munchausen_bonus(
+                self._values(self.target, batch.states),
+                batch.actions,
+                temperature,
+                settings.munchausen_scale,
+                settings.munchausen_minimum,
+            )
+            values = soft_values(next_q, temperature)
+        return bootstrap(rewards, batch.terminals, values, batch.discounts)
+
+    def _values(self, network: QNetwork, states: torch.Tensor) -> torch.Tensor:
+        return self._forward(network, states, self.compute_dtype)
 
     def loss(self, forward: Forward, weights: list[torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
         states, *targets = batch
         return self.output_loss(forward(states), *targets)
 
-    @staticmethod
-    def output_loss(outputs: torch.Tensor, actions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def output_loss(self, outputs: torch.Tensor, actions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The loss for the network's outputs (N, num_actions)."""
-        return dqn_loss(outputs, actions, targets)
+        loss = huber_loss if self.settings.short_term.loss == "huber" else dqn_loss
+        return loss(outputs, actions, targets)
 
     def after_steps(self, before: int, after: int) -> None:
         """Copies the network to the target network at its interval."""

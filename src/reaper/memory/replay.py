@@ -9,6 +9,9 @@ A state stacks f(t-frame_stack+1) .. f(t); where the episode began later than th
 place of those before it. The next state of slot t is the state of slot t+1; after a terminal that belongs to another
 episode and is not used. Where an episode was truncated (by a time limit, or because all environments were reset), its
 next state was never stored: a sample of that slot becomes a sample of the slot before it.
+
+With `n_step`, a sample's next state is that of slot t+n, and its reward the discounted sum on the way; both stop at a
+terminal and before a truncated slot.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from reaper.equations import n_step_rewards
 from reaper.tasks.observation import ObservationSpec
 
 
@@ -37,9 +41,10 @@ class TransitionBatch(NamedTuple):
 
     states: torch.Tensor  # (N, *observation.shape)
     actions: torch.Tensor  # (N,) int64
-    rewards: torch.Tensor  # (N,) float32
-    terminals: torch.Tensor  # (N,) bool
-    next_states: torch.Tensor  # (N, *observation.shape)
+    rewards: torch.Tensor  # (N,) float32: the discounted sum of n steps
+    terminals: torch.Tensor  # (N,) bool: whether a terminal is among them
+    next_states: torch.Tensor  # (N, *observation.shape): after the last of them
+    discounts: torch.Tensor  # (N,) float32: of the next state's value
 
 
 class Replay:
@@ -49,10 +54,15 @@ class Replay:
     """
 
     def __init__(
-        self, capacity: int, num_envs: int, observation: ObservationSpec, device: torch.device | str = "cpu"
+        self,
+        capacity: int,
+        num_envs: int,
+        observation: ObservationSpec,
+        device: torch.device | str = "cpu",
+        n_step: int = 1,
     ) -> None:
         """`capacity` counts transitions of all environments; `observation` is that of a state."""
-        self.slots = capacity // num_envs
+        self.slots, self.n_step = capacity // num_envs, n_step
         self.num_envs, self.observation, self.frame_stack = num_envs, observation, observation.frame_stack
         self.device = torch.device(device)
         total = self.slots * num_envs
@@ -99,10 +109,10 @@ class Replay:
         self.terminals[at] |= truncated & first
 
     def sampleable(self) -> torch.Tensor:
-        """How many slots of each environment can be sampled: all but the newest, whose next observation is still to
+        """How many slots of each environment can be sampled: all but the n newest, whose next observation is still to
         come, and, once the ring is full, the oldest: the very oldest may be half overwritten, the next ones have lost
         the frames before them, and a truncated slot needs the one before it."""
-        return self.size - 1 - (self.size == self.slots) * (self.frame_stack + 1)
+        return self.size - self.n_step - (self.size == self.slots) * (self.frame_stack + 1)
 
     def ready(self) -> bool:
         """Whether every environment has something to sample."""
@@ -112,7 +122,7 @@ class Replay:
         """Environments and slots, sampled uniformly."""
         envs = torch.randint(self.num_envs, (count,), generator=rng, device=self.device)
         uniform = torch.rand(count, generator=rng, device=self.device, dtype=torch.float64)
-        behind = 2 + (uniform * self.sampleable()[envs]).long()  # 1 is the newest slot
+        behind = 1 + self.n_step + (uniform * self.sampleable()[envs]).long()  # 1 is the newest slot
         slots = (self.cursor[envs] - behind) % self.slots
         return envs, (slots - self.truncated[envs * self.slots + slots].long()) % self.slots
 
@@ -124,15 +134,19 @@ class Replay:
         frames = self.frames.index_select(0, at.reshape(-1))
         return frames.view(len(envs), *self.observation.shape)
 
-    def sample(self, count: int, rng: torch.Generator) -> TransitionBatch:
+    def sample(self, count: int, rng: torch.Generator, discount: float = 1.0) -> TransitionBatch:
         envs, slots = self.sample_slots(count, rng)
-        at = envs * self.slots + slots
+        at = [envs * self.slots + (slots + step) % self.slots for step in range(self.n_step)]
+        ahead = n_step_rewards(
+            [self.rewards[i] for i in at], [self.terminals[i] for i in at], [self.truncated[i] for i in at], discount
+        )
         return TransitionBatch(
             states=self.states_at(envs, slots),
-            actions=self.actions[at],
-            rewards=self.rewards[at],
-            terminals=self.terminals[at],
-            next_states=self.states_at(envs, (slots + 1) % self.slots),
+            actions=self.actions[at[0]],
+            rewards=ahead.rewards,
+            terminals=ahead.terminals,
+            next_states=self.states_at(envs, (slots + ahead.steps) % self.slots),
+            discounts=torch.pow(discount, ahead.steps.float()),
         )
 
     def sample_states(self, count: int, rng: torch.Generator) -> torch.Tensor:
@@ -143,7 +157,8 @@ class Replay:
         slots = torch.arange(self.slots, device=self.device).expand(self.num_envs, -1)
         behind = (self.cursor[:, None] - slots) % self.slots
         behind = torch.where(behind == 0, self.slots, behind)
-        sampleable = (behind >= 2) & (behind < 2 + self.sampleable()[:, None])
+        newest = 1 + self.n_step
+        sampleable = (behind >= newest) & (behind < newest + self.sampleable()[:, None])
         at = sampleable.flatten().nonzero().squeeze(1)
         chosen = at[torch.randperm(len(at), generator=rng, device=self.device)[:count]]
         chunks = [self.states_at(chunk // self.slots, chunk % self.slots) for chunk in chosen.split(1000)]

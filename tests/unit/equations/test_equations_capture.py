@@ -17,6 +17,11 @@ IMAGES = tensor(5, 4, 8, 8, dtype=torch.uint8)
 CALLS = {
     "dqn_target": ((tensor(5), tensor(5, dtype=torch.bool), tensor(5, 3), tensor()), (5,)),
     "dqn_loss": ((tensor(5, 3), tensor(5, dtype=torch.int64), tensor(5)), ()),
+    "bootstrap": ((tensor(5), tensor(5, dtype=torch.bool), tensor(5), tensor(5)), (5,)),
+    "huber_loss": ((tensor(5, 3), tensor(5, dtype=torch.int64), tensor(5)), ()),
+    "double_q_values": ((tensor(5, 3), tensor(5, 3)), (5,)),
+    "soft_values": ((tensor(5, 3), 0.03), (5,)),
+    "munchausen_bonus": ((tensor(5, 3), tensor(5, dtype=torch.int64), 0.03, 0.9, -1.0), (5,)),
     "repr_loss": ((tensor(5), tensor(5), tensor()), ()),
     "distill_loss": ((tensor(5, 3), tensor(5, 3)), (5,)),
     "pr_loss": ((tensor(5, 3), tensor(5, 3)), (5,)),
@@ -45,6 +50,11 @@ def test_reads_no_value(name: str) -> None:
     assert getattr(equations, name)(*arguments).shape == shape
 
 
+def test_n_step_rewards_read_no_value() -> None:
+    flags = [tensor(5, dtype=torch.bool)] * 3
+    assert [part.shape for part in equations.n_step_rewards([tensor(5)] * 3, flags, flags, 0.99)] == [(5,)] * 3
+
+
 def test_reading_a_value_would_fail() -> None:
     with pytest.raises(RuntimeError):
         bool(tensor() > 0)
@@ -54,4 +64,4 @@ def test_reading_a_value_would_fail() -> None:
 
 def test_every_function_is_accounted_for() -> None:
     public = set(equations.__all__) - {"EQUATIONS", "Equation", "equation"}
-    assert public == CALLS.keys() | EAGER_ONLY
+    assert public == CALLS.keys() | EAGER_ONLY | {"n_step_rewards"}
