@@ -16,6 +16,7 @@ from .adversarial import (
     unscale,
 )
 from .consolidation import (
+    FISHER_OUTPUTS,
     ewc_loss,
     fisher_diagonal,
     fisher_overlap,
@@ -39,6 +40,7 @@ from .registry import EQUATIONS, Equation, equation
 
 __all__ = [
     "EQUATIONS",
+    "FISHER_OUTPUTS",
     "Equation",
     "bootstrap",
     "disc_loss",

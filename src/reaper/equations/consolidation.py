@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import torch
@@ -10,6 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .registry import equation
+
+# The output layer y of fisher-eq, as a function of a network's linear outputs (N, A).
+FISHER_OUTPUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda outputs: outputs,  # Q-values; the logits of a policy
+    "softmax": lambda outputs: outputs.softmax(dim=1),  # the probabilities of a policy's actions
+    # J^T J of 2 sqrt(p) is J_p^T diag(1 / p) J_p, the Fisher information of p as a distribution over actions.
+    "categorical": lambda outputs: 2 * (outputs.log_softmax(dim=1) / 2).exp(),
+}
 
 
 @equation("ltm-ewc-loss")
@@ -52,17 +60,17 @@ def oewc_fisher_update(
 
 
 @equation("fisher-eq")
-def fisher_diagonal(network: nn.Module, states: Tensor, chunk: int = 64) -> dict[str, Tensor]:
+def fisher_diagonal(network: nn.Module, states: Tensor, output: str = "linear", chunk: int = 64) -> dict[str, Tensor]:
     """fisher-eq: the diagonal of E[J^T J], exact: squared derivatives, summed over outputs and averaged over states.
 
     states (N, ...), network(states) (N, A) -> name of each parameter: tensor of its shape. beta = 1. Every parameter
     must belong to an nn.Linear or nn.Conv2d that is called once, and no layer may mix states. `chunk` bounds how many
-    states are in memory at a time. For a policy, y is what the network returns: its logits.
+    states are in memory at a time. `output` is what y is (FISHER_OUTPUTS): what the network returns, or its softmax.
     """
-    layers = _layers(network)
+    layers, y = _layers(network), FISHER_OUTPUTS[output]
     total = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
     for part in states.split(chunk):
-        _add_squared_derivatives(network, layers, part, total)
+        _add_squared_derivatives(network, layers, part, y, total)
     return {name: value / len(states) for name, value in total.items()}
 
 
@@ -124,7 +132,11 @@ def _is_plain(layer: nn.Conv2d) -> bool:
 
 @torch.enable_grad()
 def _add_squared_derivatives(
-    network: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d], states: Tensor, total: dict[str, Tensor]
+    network: nn.Module,
+    layers: Mapping[str, nn.Linear | nn.Conv2d],
+    states: Tensor,
+    y: Callable[[Tensor], Tensor],
+    total: dict[str, Tensor],
 ) -> None:
     """Adds to `total` the squared derivative of every output, for every state.
 
@@ -135,7 +147,7 @@ def _add_squared_derivatives(
     outputs, inputs, probes = _hooked_forward(network, layers, states)
     prepared = {name: _prepare(layer, inputs[name]) for name, layer in layers.items()}
     results = [probes[name] for name in layers]
-    for output in outputs.unbind(dim=1):
+    for output in y(outputs).unbind(dim=1):
         deltas = torch.autograd.grad(output.sum(), results, retain_graph=True)
         for (name, layer), delta in zip(layers.items(), deltas, strict=True):
             weight, bias = _squares(layer, prepared[name], delta)

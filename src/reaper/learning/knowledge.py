@@ -18,6 +18,7 @@ class Knowledge(ABC):
     """Compares the student's outputs (N, num_actions) with targets; every loss is one number per item (N,)."""
 
     kinds: tuple[OutputKind, ...] = ("values",)  # the outputs of teachers that it can be distilled from
+    output = "linear"  # the long-term agent's output layer: linear, or softmax
 
     def check(self, teacher: Teacher) -> None:
         if teacher.kind not in self.kinds:
@@ -65,6 +66,7 @@ class Policy(Knowledge):
     """Only which action is best: cross-entropy on softmax outputs."""
 
     kinds = ("values", "logits")
+    output = "softmax"
 
     def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
         return distill_loss_policy(student, targets)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -26,6 +26,8 @@ from reaper.state import State
 
 class Knowledge(Protocol):
     """What retention needs of a kind of knowledge (learning/knowledge.py)."""
+
+    output: str  # the agent's output layer: linear, or softmax
 
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         """The loss per item (N,) for outputs (N, actions) that should equal the previous agent's."""
@@ -81,6 +83,10 @@ class Retention(ABC):
     uses_generator = False  # depends on the settings of the generator
     trains_generator = False  # `remember` trains the generator: long, on a GPU if there is one, with idle CPU cores
     measures_fisher = False  # `remember` measures a Fisher matrix
+
+    def settings_for(self, knowledge: Knowledge) -> dict[str, Any]:
+        """Hyper-parameters that follow from the kind of knowledge, unless a condition or a user gives others."""
+        return {}
 
     @abstractmethod
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:

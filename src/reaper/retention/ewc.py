@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from reaper.config.fields import probability, setting
 from reaper.config.settings import Settings
 from reaper.context import Context
-from reaper.equations import ewc_loss, fisher_diagonal, ltm_ewc_loss, min_max_normalise, oewc_fisher_update, oewc_loss
+from reaper.equations import (
+    FISHER_OUTPUTS,
+    ewc_loss,
+    fisher_diagonal,
+    ltm_ewc_loss,
+    min_max_normalise,
+    oewc_fisher_update,
+    oewc_loss,
+)
 from reaper.memory.items import StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.families import q_network_bytes
@@ -44,8 +53,8 @@ class RecalledPenalties(Recall):
 class FisherSum:
     """The exact Fisher diagonal over batches of a task's states, accumulated batch by batch."""
 
-    def __init__(self, context: Context, agent: QNetwork, states: StateSource) -> None:
-        self.context, self.agent, self.states = context, agent, states
+    def __init__(self, context: Context, agent: QNetwork, states: StateSource, output: str = "linear") -> None:
+        self.context, self.agent, self.states, self.output = context, agent, states, output
         self.rng, self.done = context.rng("fisher"), 0
         self.total: Weights = {name: torch.zeros_like(p) for name, p in agent.named_parameters()}
 
@@ -67,7 +76,7 @@ class FisherSum:
         must not use its space-to-depth form, which calls none of them."""
         before, self.agent.space_to_depth = self.agent.space_to_depth, False
         try:
-            return fisher_diagonal(self.agent, states)
+            return fisher_diagonal(self.agent, states, self.output)
         finally:
             self.agent.space_to_depth = before
 
@@ -89,10 +98,28 @@ def _same_shapes(part: Weights, agent: Weights) -> bool:
 
 
 @dataclass(frozen=True)
-class EWC(Retention):
-    """A Fisher diagonal and an anchor per earlier task; the one method whose memory grows with the tasks."""
+class WeightPenalty(Retention):
+    """What both variants of EWC have in common: the Fisher matrix."""
 
     measures_fisher = True
+    fisher_output: str = setting(
+        "linear",
+        "output layer that the Fisher matrix is of; softmax in conditions that retain a policy",
+        choices=tuple(FISHER_OUTPUTS),
+    )
+
+    def settings_for(self, knowledge: Knowledge) -> dict[str, Any]:
+        return {"fisher_output": knowledge.output} if knowledge.output != "linear" else {}
+
+    def measure(self, context: Context, agent: QNetwork, states: StateSource) -> Weights:
+        """The Fisher diagonal of an agent."""
+        return FisherSum(context, agent, states, self.fisher_output).run()
+
+
+@dataclass(frozen=True)
+class EWC(WeightPenalty):
+    """A Fisher diagonal and an anchor per earlier task; the one method whose memory grows with the tasks."""
+
     ewc_lambda: float = setting(300.0, "weight of the penalty", minimum=0, from_second_task=True)
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
@@ -110,7 +137,7 @@ class EWC(Retention):
         task = len(memory.tasks) if memory else 0
         if memory:  # the last anchor was the agent itself; from now on it is stored alongside the new agent
             retained |= {f"anchor.{task - 1}.{name}": value for name, value in memory.agent.items()}
-        fisher = FisherSum(context, agent, new_states).run()
+        fisher = self.measure(context, agent, new_states)
         retained |= {f"fisher.{task}.{name}": value for name, value in fisher.items()}
         return Remembered(retained)
 
@@ -125,10 +152,9 @@ class EWC(Retention):
 
 
 @dataclass(frozen=True)
-class OnlineEWC(Retention):
+class OnlineEWC(WeightPenalty):
     """One running Fisher diagonal, anchored at the latest agent."""
 
-    measures_fisher = True
     ewc_lambda: float = setting(75.0, "weight of the penalty", minimum=0, from_second_task=True)
     gamma: float = probability(0.99, "decay of the running Fisher matrix per task", from_second_task=True)
 
@@ -139,7 +165,7 @@ class OnlineEWC(Retention):
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        fisher = min_max_normalise(FisherSum(context, agent, new_states).run())
+        fisher = min_max_normalise(self.measure(context, agent, new_states))
         if memory:
             fisher = oewc_fisher_update(memory.part("fisher"), fisher, self.gamma)
         return Remembered({f"fisher.{name}": value for name, value in fisher.items()})

@@ -54,7 +54,8 @@ class Condition:
     def own_settings(self) -> dict[str, Any]:
         """The settings that this condition fixes, by dotted name; no preset and no user changes them."""
         name = RETENTIONS.name_of(self.retention)
-        return {**{f"{name}.{key}": value for key, value in changed_fields(self.retention).items()}, **self.overrides}
+        fields = {**self.retention.settings_for(self.make_knowledge()), **changed_fields(self.retention)}
+        return {**{f"{name}.{key}": value for key, value in fields.items()}, **self.overrides}
 
     def make_objective(self) -> Objective:
         return OBJECTIVES[self.objective]()

@@ -1,5 +1,7 @@
 """EWC and the Fisher diagonal against numbers worked out by hand and against plain autograd."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -105,6 +107,40 @@ def test_fisher_diagonal_of_a_convolution_adds_positions_before_squaring() -> No
     # y = (w x_1 + b) + (w x_2 + b): (1 + 2)^2 = 9 for w, 2^2 = 4 for b
     assert fisher["0.weight"].item() == 9.0
     assert fisher["0.bias"].item() == 4.0
+
+
+def test_fisher_diagonal_of_a_softmax_output() -> None:
+    network = nn.Linear(1, 2)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[math.log(3.0)], [0.0]]))
+        network.bias.zero_()
+    state = torch.tensor([[1.0]])
+    # p = 3/4 and 1/4. d p_1 / d z_1 = p_1 p_2 = 3/16, and so are the other three, up to their sign: two outputs, each
+    # squared, 2 * (3/16)^2 = 18/256 for either weight and bias.
+    softmax = fisher_diagonal(network, state, "softmax")
+    assert softmax["weight"].flatten().tolist() == pytest.approx([18 / 256] * 2)
+    assert softmax["bias"].tolist() == pytest.approx([18 / 256] * 2)
+    # Divided by the probability of each output: (3/16)^2 (4/3 + 4) = 3/16 = p_1 p_2, the variance of the first action.
+    categorical = fisher_diagonal(network, state, "categorical")
+    assert categorical["bias"].tolist() == pytest.approx([3 / 16] * 2)
+    assert fisher_diagonal(network, state)["bias"].tolist() == [1.0, 1.0]  # of the linear output
+
+
+@pytest.mark.parametrize(("output", "power"), [("softmax", 2), ("categorical", 1)])
+def test_fisher_diagonal_of_a_policy_is_that_of_per_state_log_probabilities(output: str, power: int) -> None:
+    """d p = p d log p: squared derivatives of p weigh those of log p by p^2, and divided by p by p."""
+    network, states = convolutional().double(), torch.randn(5, 2, 9, 9, dtype=torch.float64)
+    weights = dict(network.named_parameters())
+    expected = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    for state in states:
+        for log_probability in network(state[None])[0].log_softmax(dim=0):
+            gradients = torch.autograd.grad(log_probability, list(weights.values()), retain_graph=True)
+            for name, gradient in zip(weights, gradients, strict=True):
+                expected[name] += log_probability.detach().exp() ** power * gradient**2 / len(states)
+    fisher = fisher_diagonal(network, states, output, chunk=2)
+    for name, value in expected.items():
+        assert value.abs().max() > 0
+        torch.testing.assert_close(fisher[name], value)
 
 
 class Branching(nn.Module):

@@ -119,6 +119,30 @@ def test_the_fisher_matrix_of_a_network_that_uses_space_to_depth_is_the_same(met
         assert torch.equal(tensor, found[1][name]), name
 
 
+@pytest.mark.parametrize("method", [EWC, OnlineEWC])
+def test_the_fisher_matrix_of_a_policy_is_that_of_its_softmax_output(method):
+    states = torch.randint(0, 256, (40, 2, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert method().settings_for(Policy()) == {"fisher_output": "softmax"}
+    assert method().settings_for(QValues()) == {}
+    agent = network()
+    with torch.no_grad():  # the first action has probability 2/7 in every state, the other five 1/7
+        agent.values.weight.zero_()
+        agent.values.bias.copy_(torch.tensor([2.0, 1.0, 1.0, 1.0, 1.0, 1.0]).log())
+    name = "fisher.0.values.bias" if method is EWC else "fisher.values.bias"
+    linear, softmax = (
+        method(fisher_output=output).remember(CONTEXT, None, agent, Items(states)).retained[name]
+        for output in ("linear", "softmax")
+    )
+    assert linear.tolist() == pytest.approx([1.0] * 6)
+    if method is EWC:
+        # d p_a / d b_a = p_a (1 - p_a) and d p_c / d b_a = -p_a p_c: first (10^2 + 5 * 2^2) / 49^2, then
+        # (6^2 + 2^2 + 4 * 1^2) / 49^2.
+        assert softmax.tolist() == pytest.approx([120 / 49**2] + [44 / 49**2] * 5)
+    else:  # normalised, so that only the order is as expected
+        assert softmax[0] == 1.0
+        assert softmax[1:].max() < 0.5
+
+
 # -- what is passed on
 
 AGENT = state_tensors(network())
