@@ -17,6 +17,7 @@ from reaper.results import tidy
 from reaper.results.metrics import METRICS
 from reaper.storage import manifests, pack_file, records, store
 from reaper.study.conditions import CONDITIONS  # registers all methods, whose fields are settings
+from reaper.tasks.atari import EMULATOR_SETTINGS
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -105,6 +106,12 @@ def metrics() -> str:
     return table(("metric", "what it is", "formula"), [(m.name, m.definition, m.formula) for m in METRICS.values()])
 
 
+def emulator() -> str:
+    """Everything that ale-py is told about an Atari game."""
+    rows = [(f"`{name}`", f"`{value}`", meaning) for name, (value, meaning) in EMULATOR_SETTINGS.items()]
+    return table(("argument", "value", "meaning"), rows)
+
+
 def output_folder() -> str:
     """The tree in the docstring of the store."""
     tree = (store.__doc__ or "").partition("\n\n")[2].strip()
@@ -131,6 +138,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "conditions": conditions,
     "equations": equations,
     "metrics": metrics,
+    "emulator": emulator,
     "output folder": output_folder,
     "format versions": format_versions,
 }

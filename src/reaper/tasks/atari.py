@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +16,36 @@ from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 
 NUM_ACTIONS = 18
 SCREEN = ObservationSpec((3, 210, 160))  # what an Atari displays
-MAX_EPISODE_FRAMES = 108_000  # emulator frames: half an hour of play
 TITLES = {"jamesbond": "James Bond", "qbert": "Q*bert"}  # where the ROM's name is not the game's
+
+
+class EmulatorSetting(NamedTuple):
+    value: Any
+    meaning: str
+
+
+# What an Atari game is to every agent. All of it is passed to ale-py by name, so that none of its defaults matters:
+# they would press FIRE at every reset and clip rewards, and they have changed between versions.
+EMULATOR_SETTINGS: Mapping[str, EmulatorSetting] = MappingProxyType(
+    {
+        "frameskip": EmulatorSetting(4, "emulator frames per agent step; each repeats the action"),
+        "maxpool": EmulatorSetting(True, "a pixel is its maximum over the last two emulator frames of a step"),
+        "stack_num": EmulatorSetting(1, "observations per step; the agent stacks frames itself"),
+        "repeat_action_probability": EmulatorSetting(0.0, "no sticky actions"),
+        "noop_max": EmulatorSetting(30, "an episode starts with 0 to 29 no-ops, uniformly, each one emulator frame"),
+        "use_fire_reset": EmulatorSetting(False, "FIRE is not pressed at a reset; the agent has to"),
+        "full_action_space": EmulatorSetting(True, "all 18 actions of the joystick in every game"),
+        "continuous": EmulatorSetting(False, "discrete actions"),
+        "continuous_action_threshold": EmulatorSetting(0.5, "unused with discrete actions"),
+        "episodic_life": EmulatorSetting(False, "an episode is a whole game; training derives lost lives itself"),
+        "life_loss_info": EmulatorSetting(False, "a lost life is no terminal of the environment"),
+        "reward_clipping": EmulatorSetting(False, "rewards are the game's points; training clips them itself"),
+        "max_num_frames_per_episode": EmulatorSetting(108_000, "emulator frames after the no-ops: half an hour"),
+        "autoreset_mode": EmulatorSetting("NextStep", "the step after an episode returns the next one's first frame"),
+        "batch_size": EmulatorSetting(0, "a step waits for all environments"),
+        "thread_affinity_offset": EmulatorSetting(-1, "threads are not pinned to cores"),
+    }
+)
 
 
 def automatic_threads() -> int:
@@ -43,16 +73,10 @@ class AtariTask(VectorTask):
             rom,
             self.num_envs,
             num_threads=min(self.num_envs, options.emulator_threads or automatic_threads()),
-            full_action_space=True,
-            stack_num=1,  # the actor stacks frames
             img_height=height,
             img_width=width,
             grayscale=not human_view,
-            max_num_frames_per_episode=MAX_EPISODE_FRAMES,
-            # The defaults would press FIRE at every reset, end episodes at every lost life and clip rewards.
-            use_fire_reset=False,
-            episodic_life=False,
-            reward_clipping=False,
+            **{name: setting.value for name, setting in EMULATOR_SETTINGS.items()},
         )
 
     def reset(self, seed: int) -> np.ndarray:
