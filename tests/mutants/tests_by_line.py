@@ -1,0 +1,106 @@
+"""Which tests run which line of the package: from one run of all tests under coverage.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from tracing import CONTEXT, TIMES
+
+# Processes that tests start are traced, too: Python imports `sitecustomize` before anything else.
+SITE = "import coverage\ncoverage.process_startup()\n"
+CONFIG = f"""
+[run]
+data_file = {{folder}}/data
+source = {{source}}
+parallel = true
+context = ${{{{{CONTEXT}-}}}}
+patch = _exit
+sigterm = true
+disable_warnings = no-data-collected, module-not-measured, trace-changed, module-not-imported
+"""
+
+
+class TestsByLine:
+    """Looks up the tests that run a line, and what each costs."""
+
+    def __init__(self, values: dict) -> None:
+        self.values = values
+        self.lines: dict[str, dict[str, list[int]]] = values["lines"]  # file -> line -> numbers of tests
+        self.names: list[str] = values["names"]
+        self.seconds: list[float] = values["seconds"]
+        self.fixtures: list[list[str]] = values["fixtures"]
+        self.fixture_seconds: dict[str, float] = values["fixture_seconds"]
+
+    @classmethod
+    def read(cls, path: Path) -> TestsByLine:
+        return cls(json.loads(path.read_text()))
+
+    def of_lines(self, file: str, lines: Iterable[int]) -> set[int]:
+        found = self.lines.get(file, {})
+        return {test for line in lines for test in found.get(str(line), ())}
+
+    def of_files(self, files: Iterable[str]) -> set[int]:
+        """All tests that run anything in these files."""
+        return {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}
+
+    def cost(self, test: int, ready: set[str]) -> float:
+        """Seconds, with the shared fixtures that no test before it has set up."""
+        return self.seconds[test] + sum(self.fixture_seconds.get(f, 0.0) for f in self.fixtures[test] if f not in ready)
+
+
+def trace(root: Path, folder: Path, arguments: list[str]) -> TestsByLine:
+    """Runs the tests and writes `tests.json`. A test that fails without a mutant is left out, and named."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, config, times = root / "src" / "reaper", folder / "coverage.ini", folder / "times.json"
+    config.write_text(CONFIG.format(folder=folder, source=source))
+    (folder / "site").mkdir(exist_ok=True)
+    (folder / "site" / "sitecustomize.py").write_text(SITE)
+    for old in folder.glob("data*"):
+        old.unlink()
+    paths = [folder / "site", Path(__file__).parent, root / "src", os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "COVERAGE_PROCESS_START": str(config),
+        TIMES: str(times),
+        "PYTHONPATH": os.pathsep.join(map(str, filter(None, paths))),
+    }
+    options = ["-q", "-p", "tracing", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
+    subprocess.run([sys.executable, "-m", "pytest", *options], cwd=root, env=environment, check=False)
+    values = _combine(root, folder, json.loads(times.read_text()))
+    (folder / "tests.json").write_text(json.dumps(values))
+    return TestsByLine(values)
+
+
+def _combine(root: Path, folder: Path, times: dict) -> dict:
+    import coverage
+
+    reader = coverage.Coverage(config_file=str(folder / "coverage.ini"))
+    reader.combine(data_paths=[str(folder)], keep=False)
+    data = reader.get_data()
+    names = list(times["tests"])
+    users = defaultdict(list)
+    for number, name in enumerate(names):
+        users[name].append(number)
+        for fixture in times["tests"][name]["fixtures"]:
+            users[fixture].append(number)
+    lines: dict[str, dict[str, list[int]]] = {}
+    for path in data.measured_files():
+        by_line = data.contexts_by_lineno(path)
+        lines[str(Path(path).relative_to(root))] = {
+            str(line): sorted({number for context in contexts for number in users.get(context.strip("|"), ())})
+            for line, contexts in by_line.items()
+        }
+    return {
+        "lines": lines,
+        "names": names,
+        "seconds": [times["tests"][name]["seconds"] for name in names],
+        "fixtures": [times["tests"][name]["fixtures"] for name in names],
+        "fixture_seconds": times["fixtures"],
+        "failed": times["failed"],
+    }
