@@ -38,7 +38,7 @@ class Training:
         context = Context(PAPER, 18, 0, ("benchmark",), device, checkpointer=self.checkpointer, **options)
         self.learner = ShortTerm(context, find_task("ALE/Boxing-v5"))
         self.trainer = self.learner.trainer
-        self.trainer.agent_steps = self.trainer.boundary = PAPER.training.learning_starts
+        self.trainer.agent_steps = self.trainer.evaluated_at = PAPER.training.learning_starts
         replay = self.learner.experience.replay
         replay.frames.random_()
         replay.size.fill_(replay.slots)

@@ -31,7 +31,13 @@ from reaper.monitoring import event_files, images
 event_files.new_event(0, [event_files.scalar_value("", 0.0)])  # imports what writes curves
 images.as_png(images.Image.new("L", (1, 1)))
 
-LONGER = {"gan.steps": 60, "long-term.agent-steps": 400, "short-term.agent-steps": 480}
+# Longer than in other tests, and with resets of all environments between two evaluations.
+LONGER = {
+    "gan.steps": 60,
+    "long-term.agent-steps": 400,
+    "short-term.agent-steps": 480,
+    "training.reset-interval": 50,
+}
 
 
 def new_study(conditions):

@@ -64,6 +64,11 @@ class TrainingSettings:
     initial_epsilon: float = probability(1.0, "probability of a random action at the start")
     final_epsilon: float = probability(0.1, "probability of a random action after exploration")
     exploration_steps: int = duration(1_000_000, "agent steps over which epsilon falls to its final value")
+    # Longer than the longest Atari game: ale-py ends it after 108,000 emulator frames, 27,000 agent steps. `fraction`
+    # does not scale it, since games do not get shorter with a budget.
+    reset_interval: int = positive(
+        30_000, "agent steps of each environment between resets of all; bounds the actions that a resume replays"
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ class Actor:
 
     The state of an environment cannot be saved, but it can be reproduced: the same seed and the same actions lead to
     the same state. So the actor logs its actions since the last reset, and `restore` replays them at the speed of the
-    emulator.
+    emulator. `replaying` wraps the log meanwhile, as a progress bar does.
     """
 
     def __init__(
@@ -51,8 +51,9 @@ class Actor:
         device: torch.device | str = "cpu",
         compile: Callable[[Callable], Callable] = lambda function: function,
         cuda_graphs: bool = True,
+        replaying: Callable[[np.ndarray], Iterable[np.ndarray]] = iter,
     ) -> None:
-        self.envs = envs
+        self.envs, self._replaying = envs, replaying
         self.exploration = EpsilonGreedy(envs.num_envs, num_actions)
         self.statistics = EpisodeStatistics(envs.num_envs)
         self.frames = FrameStack(envs, frame_stack, torch.device(device), compile(push_frames))
@@ -60,6 +61,11 @@ class Actor:
         self.actions = np.zeros(envs.num_envs, dtype=np.int64)  # the last ones
         self.seed: int | None = None  # of the last reset; None: the environments are not in use
         self.action_log: list[np.ndarray] = []  # since then
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the environments have been reset, and not been left since."""
+        return self.seed is not None
 
     @property
     def states(self) -> torch.Tensor:
@@ -143,7 +149,7 @@ class Actor:
         if state["seed"] is None:
             return
         self.reset(state["seed"])
-        for actions in state["action_log"].numpy():
+        for actions in self._replaying(state["action_log"].numpy()):
             self.action_log.append(actions)
             self.envs.send(actions.astype(np.int64))
             self.observe()
@@ -158,6 +164,14 @@ class Actor:
 
 def new_actor(context: Context, envs: VectorTask, *, compiled: bool = True) -> Actor:
     """An actor with a stage's settings; `compiled` only where it acts long enough to repay compilation."""
+
+    def replaying(action_log: np.ndarray) -> Iterator[np.ndarray]:
+        context.progress.begin("replay actions", action_log.size)
+        for actions in action_log:
+            context.checkpointer.raise_if_stopped()
+            yield actions
+            context.progress.advance(actions.size)
+
     return Actor(
         envs,
         frame_stack=context.settings.observation.frame_stack,
@@ -165,4 +179,5 @@ def new_actor(context: Context, envs: VectorTask, *, compiled: bool = True) -> A
         device=context.device,
         compile=context.compile if compiled else lambda function: function,
         cuda_graphs=context.cuda_graphs,
+        replaying=replaying,
     )

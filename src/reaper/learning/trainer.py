@@ -72,7 +72,7 @@ class Trainer:
         self.acting_weights = self._acting_weights()
         self.rng = context.cpu_rng("acting")
         self.agent_steps = 0
-        self.boundary = 0  # agent steps at the last reset boundary, whose evaluations are done or submitted
+        self.evaluated_at = 0  # agent steps at the last evaluation that is done or submitted
         self.learning = experience is None  # else once the replay holds enough
         self.pending: PendingStep | None = None
 
@@ -85,7 +85,7 @@ class Trainer:
         return FlatWeights(self.context.q_network(self.weights.network.state_dict()))
 
     def run(self, phase: str, total_steps: int, tasks: Sequence[Task]) -> None:
-        """Trains to the end, with an evaluation on every task at every reset boundary.
+        """Trains to the end, with an evaluation on every task at every interval.
 
         Call it with the evaluator as a context manager, and ask that for its rows as late as possible: concurrent
         evaluations may still be running.
@@ -94,28 +94,33 @@ class Trainer:
         self.context.checkpointer.register("trainer", self)
         progress, interval = self.context.progress, self.context.settings.evaluation.interval
         progress.begin(phase, total_steps, done=self.agent_steps, curves=("training", "evaluation"))
-        while self.boundary < total_steps:
-            self.train_to(min((self.boundary // interval + 1) * interval, total_steps))
+        while self.evaluated_at < total_steps:
+            self.train_to(min((self.evaluated_at // interval + 1) * interval, total_steps))
+            if self.experience and self.agent_steps >= total_steps:
+                self.experience.actor.leave()
             self.evaluator.evaluate(tasks, self.agent_steps)
-            self.boundary = self.agent_steps
+            self.evaluated_at = self.agent_steps
             self.evaluator.wait_if_behind()
             progress.per_second(self.agent_steps)  # restarts the clock: evaluation is not training
 
     def train_to(self, agent_steps: int) -> None:
-        """Trains to the next reset boundary.
-
-        Environments are reset there, in interrupted and uninterrupted runs alike, so that resuming never has to replay
-        more actions than since the last boundary.
-        """
-        if self.experience and self.agent_steps == self.boundary:
-            self.experience.reset(self.context.derive_seed("games", self.agent_steps))  # the key of a random stream
+        """Trains to the next evaluation, which does not touch the environments: their episodes continue after it."""
+        training = self.context.settings.training
         while self.agent_steps < agent_steps:
+            self._reset_if_due()
             self.step()
-            self.context.checkpointer.maybe_save(self.context.settings.training.num_envs)
+            if self.experience and self.agent_steps % (training.reset_interval * training.num_envs) == 0:
+                self.experience.actor.leave()  # already now: a checkpoint of this step needs no action log
+            self.context.checkpointer.maybe_save(training.num_envs)
         self.flush()
-        if self.experience:
-            self.experience.actor.leave()
         self._log()
+
+    def _reset_if_due(self) -> None:
+        """Resets environments that are not in use: at the start and at every reset boundary, in interrupted and
+        uninterrupted runs alike, so that resuming never has to replay more actions than since the last boundary."""
+        if self.experience and not self.experience.actor.in_use:
+            self.flush()  # the last transitions before a reset have no next state
+            self.experience.reset(self.context.derive_seed("games", self.agent_steps))  # the key of a random stream
 
     def step(self) -> None:
         """One agent step of every environment, and the updates that are due for it."""
@@ -185,7 +190,7 @@ class Trainer:
         self.context.progress.advance(self.context.settings.training.num_envs, score)
 
     def flush(self) -> None:
-        """Completes the last step: before a checkpoint and at a reset boundary."""
+        """Completes the last step: before a checkpoint, an evaluation or a reset."""
         self.store()
         self.count()
 
@@ -206,11 +211,13 @@ class Trainer:
 
     def state(self) -> State:
         self.flush()
-        counters = {name: getattr(self, name) for name in ("agent_steps", "boundary", "learning")}
+        counters = {name: getattr(self, name) for name in ("agent_steps", "evaluated_at", "learning")}
         return {**counters, **self.evaluator.state(), **self._parts().state()}
 
     def restore(self, state: State) -> None:
-        self.agent_steps, self.boundary, self.learning = state["agent_steps"], state["boundary"], state["learning"]
+        self.agent_steps, self.learning = state["agent_steps"], state["learning"]
+        # Until version 0.2 environments were reset at every evaluation, and its agent steps had another name.
+        self.evaluated_at = state["boundary"] if "boundary" in state else state["evaluated_at"]
         self._parts().restore({"acting_weights": state["weights"], **state})  # one saved on a CPU has none of its own
         self.evaluator.restore(state)
         self.log.resume(self.agent_steps)

@@ -26,7 +26,10 @@ DEVIATIONS = (
     ("GAN", "SAME padding; 200,000 alternating steps are 100,000 of each network"),
     ("Replay of the first task", "collected again by the finished teacher, so that no replay is handed on"),
     ("Best weights", "windows do not overlap; short-term by score, long-term by loss"),
-    ("Reset boundaries", "all environments are reset at every evaluation"),
+    (
+        "Reset boundaries",
+        "all environments are reset every `training.reset-interval` agent steps of each: longer than an Atari game",
+    ),
     ("`fraction`", "scales durations, and no capacity, ratio or learning rate"),
 )
 

@@ -156,6 +156,11 @@ class Checkpointer:
         if due and not (self._writer and self._writer.is_alive()):
             self.save()
 
+    def raise_if_stopped(self) -> None:
+        """Raises Stopped if a stop was requested: while the stage is restored from a checkpoint, which stays valid."""
+        if self.stop():
+            raise Stopped("stopped")
+
     @property
     def _seconds(self) -> float:
         return self.every.seconds if self.every.seconds is not None else float("inf")

@@ -97,7 +97,7 @@ def test_a_study_logs_every_curve(tiny_run):
     assert "training/alpha" not in tags["no-reh-consolidate-dodge-seed-0"]  # no distillation, no alpha
     (stage,) = [curves for place, curves in found.items() if "learn-catch" in place]
     assert max(stage["training/epsilon"]) == TINY["short-term.agent-steps"]
-    assert set(stage["evaluation/catch"]) == {120, 240}  # the reset boundaries
+    assert set(stage["evaluation/catch"]) == {120, 240}  # the evaluation interval
     with Image.open(io.BytesIO(stage["states/real"][240])) as image:
         assert len(image.getcolors(1 << 16)) > 2
 

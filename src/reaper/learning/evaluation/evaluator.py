@@ -1,4 +1,4 @@
-"""Evaluations during training: at every reset boundary, whole episodes of every task learnt so far.
+"""Evaluations during training: at a fixed interval, whole episodes of every task learnt so far.
 
 On a CPU, and for small networks anywhere, training waits for them. With a large network on a GPU they run in a process
 of their own, from a copy of the weights, while training continues. Their results are the same function of seed,
