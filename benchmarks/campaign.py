@@ -36,7 +36,6 @@ from campaign_files import (
 )
 from campaign_parser import build_parser
 from campaign_plan import Slice, StageTimes, in_order, num_bytes, to_bring_back, to_carry
-from rich.console import Console
 
 from reaper.cli.display import show_progress
 from reaper.engines.execute import resolve_engine
@@ -194,7 +193,7 @@ def run_until(slice_: Slice, study: Plan, deadline: float, running: dict[str, fl
     timer.daemon = True
     left = slice_.left()
     engine, resources = resolve_engine(study, study.config.options)
-    with show_progress(len(left), Console(stderr=True)) as show_event, listening() as stop:
+    with show_progress(left) as show_event, listening() as stop:
 
         def listen(stage: Stage, event: Event) -> None:
             if isinstance(event, StageStarted):

@@ -24,9 +24,8 @@ def results(out):
 def command(capfd, *words):
     """The exit code of a command, and its lines on standard error without progress."""
     capfd.readouterr()
-    code = main([str(word) for word in words])
-    lines = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("{")]
-    return code, lines
+    code = main([*map(str, words), *(["--quiet"] if words[0] in ("run", "experiment") else [])])
+    return code, capfd.readouterr().err.splitlines()
 
 
 def refused(capfd, code, *words):

@@ -28,7 +28,7 @@ DIGEST = "0123456789abcdef0123"
 def start(out, workers, overrides=(), extra=()):
     settings = {**TINY, **dict(overrides)}
     command = [sys.executable, "-m", "reaper", "run", "no-reh", "--tasks", "catch,dodge", "--out", str(out)]
-    command += ["--workers", str(workers), "--device", "cpu", *extra]
+    command += ["--workers", str(workers), "--device", "cpu", "--log", "json", *extra]
     command += [f"--{name}={value}" for name, value in settings.items()]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)

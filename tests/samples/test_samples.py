@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import run_plan
-from make_samples import checksums, execute, options, plan_all, plan_run
+from make_samples import OVERRIDES, checksums, execute, options, plan_all, plan_run
 
 import reaper
 from reaper.cli.main import main
+from reaper.config.overrides import differences
 from reaper.errors import UserError
 from reaper.learning.found_memory import check_memory
 from reaper.progress import PhaseProgress
@@ -20,7 +21,9 @@ from reaper.results.runs import read_results
 from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
+from reaper.study.chains import build_chain, unique_stages
 from reaper.study.plan import plan
+from reaper.tasks.sequence import find_sequence
 
 SAMPLES = Path(__file__).parent
 VERSIONS = sorted(path.name for path in SAMPLES.glob("[0-9]*"))
@@ -65,13 +68,27 @@ def test_a_run_that_was_stopped_resumes_and_reports(version, tmp_path):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_condition_and_experiment_keeps_its_stages_and_scores(version, tmp_path):
     store, studies = imported(version, "study.reaper", tmp_path / "run"), plan_all()
-    assert {stage.digest for study in studies for stage in study.stages} == set(store.stages())
-    for chain in {chain.name: chain for study in studies for chain in study.chains}.values():
+    chains = {chain.name: as_before(chain, study) for study in studies for chain in study.chains}.values()
+    digests = {stage.digest for study in studies for stage in study.analysis_stages}
+    assert digests | {stage.digest for stage in unique_stages(list(chains))} == set(store.stages())
+    for chain in chains:
         assert same(store.run(chain.name)) == same(chain.record())
     for record in (record for study in studies for record in study.experiments):
         assert replace(store.experiment(record.name), command="") == replace(record, command="")
     assert all(problem.harmless for problem in verify(store.folder))  # its weights were left out
     assert all(result.finished for result in read_results(store))
+
+
+def as_before(chain, study):
+    """The chain as versions before 0.3 planned it. Those applied a condition's variant to the user's values, which it
+    could replace; in all other conditions the user's values hold now as they did then."""
+    if chain.condition.variant == "main":
+        return chain
+    sequence = find_sequence(chain.sequence.name)
+    before = build_chain(chain.condition, sequence, chain.seed, study.config.settings)
+    assert {"long-term.agent-steps"} <= differences(before.settings, chain.settings).keys() <= OVERRIDES.keys()
+    before.command = chain.command
+    return before
 
 
 def same(record):

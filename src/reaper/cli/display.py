@@ -1,17 +1,18 @@
-"""The progress of a study: bars in a terminal, one JSON object per line anywhere else."""
+"""The progress of a study: bars in a terminal, lines of text anywhere else, JSON for programs on request."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn
 
+from reaper.cli.plain_log import PlainLog
 from reaper.engines.base import Listener
 from reaper.progress import (
     CurvePoints,
@@ -73,7 +74,8 @@ class JsonLines:
     def _write(self, stage: Stage, event: Event, **extra: float | None) -> None:
         line = {"event": event.name, "stage": stage.title, "digest": stage.digest}
         count = {"stages_finished": self._finished, "stages": self._total}
-        print(json.dumps({**line, **count, **event.to_json(), **extra}), file=self._file, flush=True)
+        with suppress(OSError):  # training does not end because nobody reads the events any more
+            print(json.dumps({**line, **count, **event.to_json(), **extra}), file=self._file, flush=True)
 
 
 class Bars:
@@ -116,12 +118,21 @@ class Bars:
 
 
 @contextmanager
-def show_progress(total: int, console: Console, quiet: bool = False) -> Iterator[Listener]:
-    """Yields a listener that shows the progress of `total` stages as bars, as JSON lines, or not at all."""
+def show_progress(stages: Sequence[Stage], log: str = "auto", quiet: bool = False) -> Iterator[Listener]:
+    """Yields a listener that shows the progress of these stages on standard error; `log` is one of options.LOGS."""
+    console = Console(stderr=True, force_terminal=True if log == "bars" else None)
+    if log == "auto":
+        log = "bars" if console.is_terminal and not console.is_dumb_terminal else "plain"
     if quiet:
         yield lambda stage, event: None
-    elif not console.is_terminal:
-        yield JsonLines(total, sys.stderr)
+    elif log == "json":
+        yield JsonLines(len(stages), sys.stderr)
+    elif log == "plain":
+        lines = PlainLog(stages, sys.stderr)
+        try:
+            yield lines
+        finally:
+            lines.report_cached()
     else:
         columns = (
             SpinnerColumn(),
@@ -131,4 +142,4 @@ def show_progress(total: int, console: Console, quiet: bool = False) -> Iterator
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=console, transient=True) as progress:
-            yield Bars(total, progress)
+            yield Bars(len(stages), progress)

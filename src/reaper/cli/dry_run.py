@@ -1,4 +1,4 @@
-"""`reaper experiment --list` and `--dry-run`: what experiments would run and cost, without running them."""
+"""`reaper experiment --list` and `--dry-run`: what studies would run and cost, without running them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from reaper.bench.costs import CostEstimator
+from reaper.config.overrides import differences
 from reaper.engines.execute import resolve_engine
 from reaper.errors import UserError
 from reaper.report.provenance import duration
@@ -113,7 +114,7 @@ def _notes(rows: list[Row]) -> list[str]:
     return [*about, "", *notes, "Experiments in one --out share stages: each is run once."]
 
 
-# -- reaper experiment NAME --dry-run
+# -- reaper run and reaper experiment NAME, with --dry-run
 
 
 def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Console) -> None:
@@ -128,6 +129,7 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
                 "kind": stage.kind,
                 "title": stage.title,
                 "parents": dict(stage.parents),
+                "settings": stage.spec["settings"],
                 "done": stage.digest in done,
             }
             for stage in stages
@@ -135,6 +137,10 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
         print(json.dumps(rows, indent=1))
         return
     console.print(_stage_table(study, done), highlight=False)
+    if (settings := _settings_table(study)).row_count:
+        console.print(settings, highlight=False)
+    for notice in study.notices:
+        console.print(f"note: {escape(notice)}", highlight=False, soft_wrap=True)
     cost = CostEstimator(store).cost(stages, resolve_engine(study, options)[1])
     left = cost.stages - cost.done
     summary = f"{cost.stages} stages, {cost.done} done, {left} to run"
@@ -150,4 +156,19 @@ def _stage_table(study: Plan, done: set[str]) -> Table:
         parents = ", ".join(str(numbers[parent]) for parent in stage.parents.values())
         state = "done" if stage.digest in done else "to run"
         table.add_row(str(numbers[stage.digest]), escape(stage.title), parents, state)
+    return table
+
+
+def _settings_table(study: Plan) -> Table:
+    """The values that the user gave, and those by which single conditions differ from the rest."""
+    table = Table("setting", "value", "in", box=None, header_style="bold", title_justify="left")
+    table.title = "settings given, and settings of single conditions"
+    for name, value in study.config.user_values.items():
+        table.add_row(f"--{name}", escape(str(value)), "every condition, as given")
+    rows: dict[tuple[str, str], list[str]] = {}
+    for chain in study.chains:
+        for name, (value, _) in differences(chain.settings, study.config.settings).items():
+            rows.setdefault((f"--{name}", str(value)), []).append(chain.condition.name)
+    for (name, value), conditions in rows.items():
+        table.add_row(name, escape(value), escape(", ".join(dict.fromkeys(conditions))))
     return table

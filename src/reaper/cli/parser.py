@@ -36,7 +36,7 @@ def build_parser() -> Parser:
 
 def _add_studies(commands: Any) -> None:
     demo = commands.add_parser("demo", help="learn three small games with and without rehearsal (minutes on a CPU)")
-    _add_study_flags(demo, _named("out", "workers", "fraction"), out=Path("runs/demo"))
+    _add_study_flags(demo, _named("out", "workers", "fraction", "log", "quiet"), out=Path("runs/demo"))
 
     names = ", ".join(flag(name) for name in setting_names())
     epilog = f"Any setting can be overridden by its name: {names}. `reaper settings` also lists those of methods."
@@ -47,6 +47,8 @@ def _add_studies(commands: Any) -> None:
         metavar="CONDITION",
         help="see `reaper conditions`; `main` is the paper's nine, and a retention method's name is a condition, too",
     )
+    run.add_argument("--dry-run", action="store_true", help="show stages and settings, and run nothing")
+    run.add_argument("--json", action="store_true", help="with --dry-run: print JSON")
     _add_study_flags(run, flags_for("run"))
 
     experiment = commands.add_parser(
@@ -54,7 +56,7 @@ def _add_studies(commands: Any) -> None:
     )
     experiment.add_argument("name", nargs="?", metavar="NAME", help="the experiment; --list shows their names")
     experiment.add_argument("--list", action="store_true", help="show what each would cost here, and run nothing")
-    experiment.add_argument("--dry-run", action="store_true", help="show the stages of NAME, and run nothing")
+    experiment.add_argument("--dry-run", action="store_true", help="show stages and settings, and run nothing")
     experiment.add_argument("--json", action="store_true", help="with --list or --dry-run: print JSON")
     _add_study_flags(experiment, flags_for("experiment"))
 

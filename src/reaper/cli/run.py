@@ -32,8 +32,16 @@ def demo(arguments: argparse.Namespace, console: Console) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Conditions on a sequence of tasks; `main` stands for the paper's nine."""
+    from reaper.cli import dry_run
+
+    if arguments.json and not arguments.dry_run:
+        raise UserError("--json goes with --dry-run")
     names = [name for given in arguments.conditions for name in (MAIN if given == "main" else (given,))]
-    _run_and_report(list(dict.fromkeys(names)), options_from(arguments), console)
+    options = options_from(arguments)
+    if arguments.dry_run:
+        dry_run.print_stages(plan(list(dict.fromkeys(names)), options), options, arguments.json, console)
+    else:
+        _run_and_report(list(dict.fromkeys(names)), options, console)
 
 
 def experiment(arguments: argparse.Namespace, console: Console) -> None:
@@ -82,7 +90,7 @@ def run_with_display(study: Plan, options: StudyOptions, console: Console | None
     if console:
         for notice in study.notices:
             console.print(f"note: {notice}", highlight=False)
-    with show_progress(len(study.stages), Console(stderr=True), options.quiet) as listener:
+    with show_progress(study.stages, options.log, options.quiet) as listener:
         return run_plan(study, options, listener)
 
 

@@ -73,11 +73,16 @@ def find_setting(name: str) -> Setting:
     return found
 
 
+def parse_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted name, in its one spelling -> value of the setting's type; values may be text from a command line."""
+    found = ((find_setting(name), name, value) for name, value in overrides.items())
+    return {setting.name: convert(name, value, setting.type) for setting, name, value in found}
+
+
 def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     """Replaces settings by dotted name; values may be text, as they come from a command line."""
-    for name, value in overrides.items():
-        setting = find_setting(name)
-        settings = setting.set(settings, convert(name, value, setting.type))
+    for name, value in parse_overrides(overrides).items():
+        settings = find_setting(name).set(settings, value)
     return settings
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,7 @@ class Provenance:
     seconds: float  # of all stages together
     machines: dict[str, list[str]]  # device, processor, torch ... -> the values that occur
     time: TextTable
+    user_values: TextTable  # settings that the user gave
     settings: TextTable
     condition_settings: TextTable | None  # of conditions that differ from the rest
     every_stage: TextTable
@@ -73,7 +75,7 @@ class Provenance:
     @property
     def tables(self) -> list[TextTable]:
         """Those that are not empty, without the long list of stages."""
-        tables = (self.time, self.settings, self.condition_settings, deviation_table())
+        tables = (self.time, self.user_values, self.settings, self.condition_settings, deviation_table())
         return [table for table in tables if table and table.rows]
 
 
@@ -97,6 +99,7 @@ def read_provenance(store: Store, results: list[RunResult]) -> Provenance:
         seconds=sum(map(_seconds, finished)),
         machines={name: sorted(values) for name, values in sorted(machines.items())},
         time=_time_table(finished, _training_steps(results)),
+        user_values=_user_values_table(header.user_values or {}),
         settings=_settings_table(header.settings),
         condition_settings=_condition_settings_table(header.settings, results),
         every_stage=_stage_table(finished),
@@ -169,6 +172,12 @@ def _stage_table(stages: list[Artefact]) -> TextTable:
 def deviation_table() -> TextTable:
     notes = ["docs/deviations.md in the source lists all of them."]
     return TextTable("Deviations from the paper", ("deviation", "summary"), list(DEVIATIONS), notes, name="deviations")
+
+
+def _user_values_table(values: Mapping[str, Any]) -> TextTable:
+    rows = [(_flag(name), _plain(value)) for name, value in values.items()]
+    notes = ["They hold in every condition, also where a condition has a value of its own."]
+    return TextTable("Settings given by the user", ("setting", "value"), rows, notes, name="given-settings")
 
 
 def _settings_table(settings: SparseSettings) -> TextTable:

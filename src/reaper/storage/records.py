@@ -31,16 +31,22 @@ class StoreHeader(Record):
     preset: str
     fraction: float
     settings: SparseSettings
+    user_values: Mapping[str, Any] | None = None  # settings that the user gave; None: not known, before version 0.3
     what: ClassVar[str] = "the header of a store"
 
     @classmethod
     def parse(cls, value: dict[str, Any]) -> StoreHeader:
         return cls(
-            text(value["version"]), text(value["preset"]), number(value["fraction"]), settings_in(value["settings"])
+            text(value["version"]),
+            text(value["preset"]),
+            number(value["fraction"]),
+            settings_in(value["settings"]),
+            mapping(value["user_values"]) if "user_values" in value else None,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {"format": STORE_FORMAT, **asdict(self)}
+        written = {"format": STORE_FORMAT, **asdict(self)}
+        return {name: part for name, part in written.items() if part is not None}
 
 
 # -- runs and experiments

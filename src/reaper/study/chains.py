@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
+from typing import Any
 
 from reaper.config.overrides import check, with_overrides
 from reaper.config.presets import VARIANTS
@@ -84,11 +86,24 @@ class Chain:
         )
 
 
+def settings_for(condition: Condition, base: Settings, user_values: Mapping[str, Any]) -> Settings:
+    """The settings that a condition trains with: its variant of the base, then what it fixes itself, and last what the
+    user gave explicitly, which holds in every condition."""
+    own = with_overrides(VARIANTS[condition.variant](base), condition.own_settings)
+    return with_overrides(own, user_values)
+
+
 def build_chain(
-    condition: Condition, sequence: Sequence, seed: int, base: Settings, initial_memory: InitialMemory | None = None
+    condition: Condition,
+    sequence: Sequence,
+    seed: int,
+    base: Settings,
+    *,
+    user_values: Mapping[str, Any] | None = None,
+    initial_memory: InitialMemory | None = None,
 ) -> Chain:
     """The stages of a condition, from its axes alone, and from the memory it continues from, if any."""
-    settings = with_overrides(VARIANTS[condition.variant](base), condition.own_settings)
+    settings = settings_for(condition, base, user_values or {})
     check(settings)
     generator_for(settings)  # raises an error if there is no such generator
     sequence = sequence.reversed() if condition.reverse else sequence

@@ -49,10 +49,11 @@ class Condition:
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of this condition alone
     about: str = ""
     base: str = ""  # the condition of which this is one point of a sweep; such a point is in no table of conditions
+    labels: Mapping[str, str] = field(default_factory=dict)  # of a point: setting -> how its name calls it (alpha)
 
     @property
     def own_settings(self) -> dict[str, Any]:
-        """The settings that this condition fixes, by dotted name; no preset and no user changes them."""
+        """The settings that this condition fixes, by dotted name; only a user's value beats them."""
         name = RETENTIONS.name_of(self.retention)
         fields = {**self.retention.settings_for(self.make_knowledge()), **changed_fields(self.retention)}
         return {**{f"{name}.{key}": value for key, value in fields.items()}, **self.overrides}
@@ -86,11 +87,18 @@ class Condition:
             "base": self.base,
         }
 
-    def at(self, label: str, overrides: Mapping[str, Any]) -> Condition:
+    def at(self, point: Mapping[str, Any], labels: Mapping[str, str]) -> Condition:
         """One point of a sweep over settings: `RePR alpha=0.75`."""
-        about = f"{self.name} with {label}"
-        overrides = {**self.overrides, **overrides}
-        return replace(self, name=f"{self.name} {label}", base=self.name, overrides=overrides, about=about)
+        base, label = self.base or self.name, " ".join(f"{labels[name]}={value:g}" for name, value in point.items())
+        overrides, about = {**self.overrides, **point}, f"{base} with {label}"
+        return replace(self, name=f"{base} {label}", base=base, overrides=overrides, about=about, labels=labels)
+
+    def with_user_values(self, values: Mapping[str, Any]) -> Condition:
+        """A point of a sweep moves to the values that the user gives, so that its name stays true; other conditions
+        are not defined by their values, and keep their names."""
+        if not self.labels:
+            return self
+        return self.at({name: values.get(name, self.overrides[name]) for name in self.labels}, self.labels)
 
 
 CONDITIONS: Registry[Condition] = Registry("condition", "reaper.conditions")

@@ -18,6 +18,7 @@ from reaper.study.chains import Chain
 from reaper.study.conditions import CONDITIONS, MAIN, Condition
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
 from reaper.study.plan import Plan, StudyConfig, resolve
+from reaper.study.user_values import sweep_notices
 from reaper.tasks.sequence import Sequence
 
 
@@ -48,14 +49,16 @@ def _rows(*names: str) -> tuple[Condition, ...]:
 
 
 def _alphas(condition: str, alphas: tuple[float, ...]) -> tuple[Condition, ...]:
-    return tuple(CONDITIONS[condition].at(f"alpha={a:g}", {"long-term.alpha": a}) for a in alphas)
+    labels = {"long-term.alpha": "alpha"}
+    return tuple(CONDITIONS[condition].at({"long-term.alpha": alpha}, labels) for alpha in alphas)
 
 
 def _grids() -> tuple[Condition, ...]:
     """The two grids of the EWC appendix."""
-    ewc = [CONDITIONS["ewc"].at(f"lambda={s:g}", {"ewc.ewc-lambda": s}) for s in EWC_LAMBDAS]
+    ewc = [CONDITIONS["ewc"].at({"ewc.ewc-lambda": s}, {"ewc.ewc-lambda": "lambda"}) for s in EWC_LAMBDAS]
+    labels = {"online-ewc.ewc-lambda": "lambda", "online-ewc.gamma": "gamma"}
     online = [
-        CONDITIONS["online-ewc"].at(f"lambda={s:g} gamma={d:g}", {"online-ewc.ewc-lambda": s, "online-ewc.gamma": d})
+        CONDITIONS["online-ewc"].at({"online-ewc.ewc-lambda": s, "online-ewc.gamma": d}, labels)
         for s in ONLINE_EWC_LAMBDAS
         for d in ONLINE_EWC_GAMMAS
     ]
@@ -145,7 +148,8 @@ def plan_experiment(name: str, options: StudyOptions) -> Plan:
     chains = [chain for row in experiment.conditions for chain in config.chains(row)]
     chains += [chain for row in experiment.two_task_conditions for chain in config.chains(row, first_two)]
     chains = list({chain.name: chain for chain in chains}.values())  # with two tasks, both groups are the same
-    plan = Plan(config, chains)
+    points = (*experiment.conditions, *experiment.two_task_conditions)
+    plan = Plan(config, chains, remarks=sweep_notices(points, config.user_values))
     for seed in config.seeds:
         _add_seed(plan, experiment, config, seed)
     return plan

@@ -16,6 +16,7 @@ from reaper.config.presets import PRESETS
 from reaper.errors import UserError, unknown
 
 DEFAULT_TASKS = "arcade-3"
+LOGS = ("auto", "plain", "json", "bars")  # forms of `--log`
 
 
 def option(
@@ -96,6 +97,12 @@ class StudyOptions:
     )
     tensorboard: bool = option(True, "write no TensorBoard curves to OUT/tensorboard")
     wandb: bool = option(False, "also log curves, images and scores to Weights & Biases")
+    log: str = option(
+        "auto",
+        "how progress is shown: plain (lines of text), json (one object per event), bars, or auto: bars in a terminal, "
+        "else plain",
+        metavar="FORM",
+    )
     quiet: bool = option(False, "show no progress")
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings by dotted name: {"long-term.alpha": 0.5}
     engine_options: Mapping[str, Any] = field(default_factory=dict)  # the engine's own options: {"address": "auto"}
@@ -118,6 +125,8 @@ class StudyOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{flag(name)} must be at least 1, not {value}")
+        if self.log not in LOGS:
+            raise unknown("--log", self.log, LOGS)
         if self.continue_from is None and not (self.from_condition is None and self.from_seed is None):
             raise UserError("--from-condition and --from-seed go with --continue-from")
 

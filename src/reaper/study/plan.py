@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reaper import version
-from reaper.config.overrides import at_fraction, check, with_overrides
+from reaper.config.overrides import at_fraction, check, parse_overrides, with_overrides
 from reaper.config.presets import PRESETS
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import to_json
@@ -22,6 +22,7 @@ from reaper.study.conditions import Condition, find_condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
 from reaper.study.kinds.base import Stage
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
+from reaper.study.user_values import user_value_notices
 from reaper.tasks.sequence import Sequence, find_sequence
 
 
@@ -34,13 +35,14 @@ class StudyConfig:
     seeds: tuple[int, ...]
     preset: str
     settings: Settings
+    user_values: Mapping[str, Any]  # settings that the user gave, by dotted name; they hold in every condition
     initial_memory: InitialMemory | None = None  # that learns the tasks after those it knows
 
     @property
     def header(self) -> StoreHeader:
         """What all stages in an output folder have in common; a folder with another header is refused."""
         settings = to_json(self.settings)
-        return StoreHeader(version.VERSION, self.preset, self.options.fraction, settings)
+        return StoreHeader(version.VERSION, self.preset, self.options.fraction, settings, self.user_values)
 
     def command(self, *words: str) -> str:
         """The command line that runs the same study."""
@@ -48,11 +50,9 @@ class StudyConfig:
 
     def chains(self, condition: Condition, sequence: Sequence | None = None) -> list[Chain]:
         """One chain per seed, on the whole sequence or on another one."""
-        tasks = sequence or self.sequence
-        return [
-            build_chain(condition, tasks, seed, self.settings, initial_memory=self.initial_memory)
-            for seed in self.seeds
-        ]
+        given = {"user_values": self.user_values, "initial_memory": self.initial_memory}
+        condition, tasks = condition.with_user_values(self.user_values), sequence or self.sequence
+        return [build_chain(condition, tasks, seed, self.settings, **given) for seed in self.seeds]
 
 
 @dataclass
@@ -63,6 +63,7 @@ class Plan:
     chains: list[Chain]
     analysis_stages: list[Stage] = field(default_factory=list)  # of an experiment, parents first
     experiments: list[ExperimentRecord] = field(default_factory=list)  # the experiment's records, one per seed
+    remarks: list[str] = field(default_factory=list)  # about the experiment
 
     @property
     def header(self) -> StoreHeader:
@@ -71,7 +72,8 @@ class Plan:
     @property
     def notices(self) -> list[str]:
         """What the user should know before the study starts."""
-        return self.config.sequence.notices
+        about_values = user_value_notices(self.chains, self.config.user_values)
+        return [*self.config.sequence.notices, *self.remarks, *about_values]
 
     @property
     def stages(self) -> list[Stage]:
@@ -105,18 +107,29 @@ def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS) -> StudyC
         memory = open_initial_memory(options.continue_from, options.from_condition, options.from_seed)
     seeds = tuple(sorted(set(options.seeds)))
     return StudyConfig(
-        options=options, sequence=sequence, seeds=seeds, preset=preset, settings=settings, initial_memory=memory
+        options=options,
+        sequence=sequence,
+        seeds=seeds,
+        preset=preset,
+        settings=settings,
+        user_values=parse_overrides(options.overrides),
+        initial_memory=memory,
     )
 
 
 def resolve_settings(
     sequence: Sequence, *, preset: str | None = None, fraction: float = 1.0, overrides: Mapping[str, Any] | None = None
 ) -> tuple[str, Settings]:
-    """The preset's name, and its settings with the fraction applied and then the overrides."""
+    """The preset's name, and its settings with the fraction applied and then the overrides.
+
+    They are applied before the fraction, too: what the fraction derives from a setting (the interval between
+    evaluations, from `evaluation.min-interval`) is derived from the user's value.
+    """
     name = preset or sequence.preset
     if name not in PRESETS:
         raise unknown("preset", name, PRESETS)
-    settings = with_overrides(at_fraction(PRESETS[name], fraction), overrides or {})
+    overrides = overrides or {}
+    settings = with_overrides(at_fraction(with_overrides(PRESETS[name], overrides), fraction), overrides)
     check(settings)
     sequence.observation(settings.observation)  # refuses tasks that cannot be observed with these settings
     return name, settings

@@ -1,8 +1,11 @@
 """The command line: bad input is a one-line error with exit code 2, and nothing is written."""
 
 import json
+import re
+import shutil
 
 import pytest
+from conftest import run_args
 
 from reaper.cli.main import main
 
@@ -26,6 +29,7 @@ BAD = [
     (["run", "RePR", "--sedes", "1"], "did you mean --seeds"),
     (["run", "RePR", "--device", "cuda"], "no CUDA device"),
     (["run", "RePR", "--device", "toaster"], "unknown --device"),
+    (["run", "RePR", "--log", "jsno"], "unknown --log 'jsno'; did you mean 'json'"),
     (["run", "RePR", "--preset", "papre"], "did you mean 'paper'"),
     (["run", "RePR", "--tasks", "Pendulum-v1"], "needs discrete"),
     (["run", "RePR", "--tasks", "CartPole-v1"], "needs uint8 images"),
@@ -112,13 +116,16 @@ def test_play_needs_to_know_which_run(tiny_run, capfd):
     assert "unknown task 'pong'" in capfd.readouterr().err
 
 
-def test_progress_is_one_json_object_per_line(tmp_path, capfd):
-    from conftest import TINY
-
-    settings = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
-    assert main(["run", "no-reh", "--tasks", "catch", "--out", str(tmp_path / "run"), *settings]) == 0
+def test_progress_is_text_and_on_request_one_json_object_per_line(tmp_path, capfd):
+    words = run_args(tmp_path / "run", "no-reh")
+    assert main(words) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert lines
+    assert all(re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d stage \d of \d, ", line) for line in lines)
+    shutil.rmtree(tmp_path / "run")
+    assert main([*words, "--log", "json"]) == 0
     output = capfd.readouterr()
-    events = [json.loads(line) for line in output.err.splitlines() if line.startswith("{")]
+    events = [json.loads(line) for line in output.err.splitlines()]
     assert {"started", "finished"} <= {event["event"] for event in events}
     assert max(event["stages_finished"] for event in events) == events[0]["stages"]
     assert "no-reh" in output.out
