@@ -39,10 +39,14 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
-# Names in the condition of a branch that only a GPU takes, and options that change nothing without one.
+# In the condition of a branch, or in a statement, that does something only on a GPU.
 GPU = re.compile(
-    r"cuda|on_gpu|_captures|_graph\b|graphs\b|_stream\b|pin_memory|pinned|non_blocking|_skips_guards|may_use_gpu"
+    r"cuda|_gpu\b|_captures|_graph\b|graphs\b|_stream\b|_may_start|_gate\b|pin_memory|pinned|non_blocking|_skips_guards"
+    r"|_up_to_date|invalidate\(|synchronize\(|allow_next\(|wait_for_learner\(|make_learner_wait\(|use_own_stream\("
 )
+# Functions and classes that do.
+GPU_NAMES = {"MappedHostMemory", "_push_and_choose", "allow_next", "free_bytes", "make_learner_wait", "synchronize"}
+GPU_NAMES |= {"use_own_stream", "wait_for_learner"}
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,17 @@ class _Finder(ast.NodeVisitor):
         for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
             self.visit(default)
         self.functions += 1
-        self._body(node.body)
+        self._named_body(node)
         self.functions -= 1
         self.statement = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._named_body(node)
+
+    def _named_body(self, node: ast.FunctionDef | ast.ClassDef) -> None:
+        self.gpu += node.name in GPU_NAMES
         self._body(node.body)
+        self.gpu -= node.name in GPU_NAMES
 
     def _body(self, body: list[ast.stmt]) -> None:
         for number, statement in enumerate(body):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from coverage import CoverageData
+from coverage.exceptions import DataError
 from tracing import CONTEXT, TIMES
 
 # Processes that tests start are traced, too: Python imports `sitecustomize` before anything else.
@@ -78,29 +81,32 @@ def trace(root: Path, folder: Path, arguments: list[str]) -> TestsByLine:
 
 
 def _combine(root: Path, folder: Path, times: dict) -> dict:
-    import coverage
-
-    reader = coverage.Coverage(config_file=str(folder / "coverage.ini"))
-    reader.combine(data_paths=[str(folder)], keep=False)
-    data = reader.get_data()
+    """Lines with the tests that run them, from the data files of all processes."""
     names = list(times["tests"])
     users = defaultdict(list)
     for number, name in enumerate(names):
         users[name].append(number)
         for fixture in times["tests"][name]["fixtures"]:
             users[fixture].append(number)
-    lines: dict[str, dict[str, list[int]]] = {}
-    for path in data.measured_files():
-        by_line = data.contexts_by_lineno(path)
-        lines[str(Path(path).relative_to(root))] = {
-            str(line): sorted({number for context in contexts for number in users.get(context.strip("|"), ())})
-            for line, contexts in by_line.items()
-        }
+    lines: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for data in _read(folder):
+        for path in data.measured_files():
+            by_line = lines[str(Path(path).relative_to(root))]
+            for line, contexts in data.contexts_by_lineno(path).items():
+                by_line[str(line)].update(*(users.get(context.strip("|"), ()) for context in contexts))
     return {
-        "lines": lines,
+        "lines": {file: {line: sorted(tests) for line, tests in found.items()} for file, found in lines.items()},
         "names": names,
         "seconds": [times["tests"][name]["seconds"] for name in names],
         "fixtures": [times["tests"][name]["fixtures"] for name in names],
         "fixture_seconds": times["fixtures"],
         "failed": times["failed"],
     }
+
+
+def _read(folder: Path) -> Iterator[CoverageData]:
+    for path in folder.glob("data*"):
+        data = CoverageData(str(path))
+        with contextlib.suppress(DataError):  # a process that outlived the tests may be writing it
+            data.read()
+            yield data
