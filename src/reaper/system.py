@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import platform
 import signal
+import threading
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 _CPU_INFO = Path("/proc/cpuinfo")
+SECONDS_BETWEEN_LOOKS = 0.3  # at the parent, where the system does not watch it
 
 
 def processor_name(device: torch.device) -> str:
     """The model name of the GPU or CPU; of a CPU only its architecture, if the system does not name the model."""
     if device.type == "cuda":
+        import torch  # not at the top: a new process imports this module before anything that takes seconds
+
         return torch.cuda.get_device_name(device)
     try:
         lines = _CPU_INFO.read_text().splitlines()
@@ -25,11 +33,35 @@ def processor_name(device: torch.device) -> str:
     return next(filter(None, models), "") or platform.processor() or platform.machine()
 
 
+def start_worker(parent: int, function: str, *args: Any) -> None:
+    """The first call in a process that `parent` has started: makes it end with its parent, and only then imports the
+    function ("package.module:name"), which may take seconds, and calls it."""
+    die_with_parent(parent)
+    module, _, name = function.partition(":")
+    getattr(importlib.import_module(module), name)(*args)
+
+
 def die_with_parent(parent: int) -> None:
-    """Asks Linux to kill this process as soon as its parent ends, for whatever reason. Does nothing elsewhere."""
-    try:
-        ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return
+    """Ends this process as soon as its parent has ended, for whatever reason.
+
+    The parent passes its own id in. A child that asks for it may be told that of another process, which adopts it when
+    the parent is dead already.
+    """
+    if not _killed_with_parent():
+        threading.Thread(target=_watch, args=(parent,), name="watch parent", daemon=True).start()
     if os.getppid() != parent:
-        os._exit(1)  # the parent ended before the request
+        os._exit(1)  # the parent ended before anybody watched it
+
+
+def _killed_with_parent() -> bool:
+    """Asks the system to kill this process with its parent; only Linux can."""
+    try:
+        return ctypes.CDLL(None).prctl(1, signal.SIGKILL) == 0  # PR_SET_PDEATHSIG
+    except (OSError, AttributeError):
+        return False
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    os._exit(1)

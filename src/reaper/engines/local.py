@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import queue
 import time
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from reaper.progress import Progress, StageStarted
 from reaper.storage.store import Store
 from reaper.study.stage_run import StageResources
 from reaper.study.stages import Stage, run_stage
+from reaper.system import start_worker
 
 SECONDS_BETWEEN_EVENTS = 0.2
 
@@ -85,9 +87,9 @@ class _WorkerPool:
         self.by_digest = {stage.digest: stage for stage in scheduler.waiting}
         self.running: dict[Future[bool], Stage] = {}
         self.failure: ReaperError | None = None  # that stops all stages
-        self.pool = ProcessPoolExecutor(
-            resources.workers, processes, initializer=_begin_worker, initargs=(self.events, resources.threads)
-        )
+        # A worker first watches this process. To name `_begin_worker` here would import this module, and torch, before.
+        begin = (os.getpid(), f"{__name__}:{_begin_worker.__name__}", self.events, resources.threads)
+        self.pool = ProcessPoolExecutor(resources.workers, processes, initializer=start_worker, initargs=begin)
 
     def run(self) -> None:
         try:

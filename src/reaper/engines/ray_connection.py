@@ -65,7 +65,11 @@ def _check_listening(address: str) -> None:
 
 def _check_answering(address: str) -> None:
     """Asks in a separate process, because Ray has no timeout for this."""
-    asking = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from reaper.system import start_worker; "
+        f"start_worker({os.getpid()}, 'ray.scripts.scripts:main')"
+    )
+    asking = [sys.executable, "-c", program, "status", "--address", address]
     try:
         answer = subprocess.run(asking, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
     except subprocess.TimeoutExpired:

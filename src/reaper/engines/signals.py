@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-from reaper.system import die_with_parent
 
 
 class Stop:
@@ -44,9 +41,8 @@ def listening() -> Iterator[Stop]:
 
 def listen_as_worker() -> Stop:
     """Signal handling of a worker process: its parent asks it to stop with SIGTERM. A terminal sends SIGINT to the
-    whole group, so workers ignore it. Where the system allows, a worker dies with its parent."""
+    whole group, so workers ignore it."""
     stop = Stop()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop.ask)
-    die_with_parent(os.getppid())
     return stop

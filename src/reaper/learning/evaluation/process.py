@@ -31,7 +31,7 @@ Reply = dict[str, Any]  # a row, a pace, an error, or the name of an unknown tas
 # than a millisecond between two steps: one thread would need many such moments, a few threads need few.
 MAX_THREADS = 4
 
-# Priority comes first, because the threads that libraries start on import inherit it. With SCHED_IDLE the scheduler
+# Priority comes before imports, because the threads that libraries start inherit it. With SCHED_IDLE the scheduler
 # treats the process's cores as free for training; where that is missing, niceness has to do.
 _PROGRAM = """
 import json, os, sys
@@ -43,8 +43,8 @@ if options["low_priority"]:
     except (AttributeError, OSError):
         pass
 sys.path[:] = options["path"]
-from reaper.learning.evaluation.worker import main
-main(options["pipe"], options["parent"], options["threads"])
+from reaper.system import start_worker
+start_worker(options["parent"], "reaper.learning.evaluation.worker:main", options["pipe"], options["threads"])
 """
 
 

@@ -18,15 +18,13 @@ from reaper.errors import ReaperError, UserError
 from reaper.learning.evaluation.episodes import Pace, evaluate, measure_pace
 from reaper.learning.evaluation.jobs import EvalJob, network_of
 from reaper.learning.evaluation.process import Reply
-from reaper.system import die_with_parent
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task, VectorTask
 
 
-def main(pipe: int, parent: int, threads: int) -> None:
-    """`pipe` is a file descriptor, `parent` a process id; `threads` run a forward pass."""
+def main(pipe: int, threads: int) -> None:
+    """`pipe` is a file descriptor; `threads` run a forward pass."""
     connection = Connection(pipe)
-    die_with_parent(parent)
     torch.set_num_threads(threads)
     try:
         worker = EvalWorker(_read_context(connection), connection, threads)
