@@ -70,7 +70,8 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
         rows = [row(names[j], matrix[k][j], 40_000) for j in range(k + 1)] if k else []
         write(stage, states, {"rows": rows, "memory": {"tasks": list(names[: k + 1]), "bytes": 2_500_000 * (k + 1)}})
     for k, stage in enumerate(chain.evaluations[:last]):
-        write(stage, {}, {"rows": [row(name, matrix[k][j]) for j, name in enumerate(names)]})
+        rows = [row(name, matrix[k][j]) for j, name in enumerate(names) if name in stage.spec["tasks"]]
+        write(stage, {}, {"rows": rows})
 
 
 Scores = dict[str, Matrix | None]  # None: nothing consolidated yet

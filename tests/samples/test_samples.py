@@ -22,6 +22,7 @@ from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study.chains import build_chain, unique_stages
+from reaper.study.kinds.evaluate import EVALUATE
 from reaper.study.plan import plan
 from reaper.tasks.sequence import find_sequence
 
@@ -81,13 +82,16 @@ def test_every_condition_and_experiment_keeps_its_stages_and_scores(version, tmp
 
 def as_before(chain, study):
     """The chain as versions before 0.3 planned it. Those applied a condition's variant to the user's values, which it
-    could replace; in all other conditions the user's values hold now as they did then."""
-    if chain.condition.variant == "main":
-        return chain
-    sequence = find_sequence(chain.sequence.name)
-    before = build_chain(chain.condition, sequence, chain.seed, study.config.settings)
-    assert {"long-term.agent-steps"} <= differences(before.settings, chain.settings).keys() <= OVERRIDES.keys()
-    before.command = chain.command
+    could replace; in all other conditions the user's values hold now as they did then. And they evaluated the first
+    agent of every condition on all tasks; now the conditions share an evaluation."""
+    before = chain
+    if chain.condition.variant != "main":
+        sequence = find_sequence(chain.sequence.name)
+        before = build_chain(chain.condition, sequence, chain.seed, study.config.settings)
+        assert {"long-term.agent-steps"} <= differences(before.settings, chain.settings).keys() <= OVERRIDES.keys()
+        before.command = chain.command
+    if before.evaluations:
+        before.evaluations[0] = EVALUATE.stage(before.inputs, "", before.sequence.names, before.memories[0])
     return before
 
 

@@ -33,7 +33,8 @@ class Knowledge(ABC):
         """The loss of earlier tasks, against the outputs of the previous long-term agent."""
 
     def adopt(self, weights: dict[str, torch.Tensor], mean: float, std: float) -> dict[str, torch.Tensor]:
-        """The weights of the first long-term agent: those of the first teacher."""
+        """The weights of the first long-term agent: those of the first teacher. They may be rescaled, but the best
+        action in every state must remain the teacher's: its evaluation is also that of this agent."""
         return weights
 
 

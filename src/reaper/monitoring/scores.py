@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reaper.results.metrics import METRICS
+from reaper.results.metrics import METRICS, counted
 from reaper.results.runs import RunResult, read_run
 from reaper.storage.records import RunRecord
 from reaper.storage.store import Store
@@ -50,14 +50,16 @@ def _curve_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
 def _matrix_points(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
     """One point per row of the score matrix; its step is the number of tasks learnt."""
     means, normalised = result.scores.mean(axis=2), result.matrix
+    references_known = bool((result.defined | result.no_better_than_random).all())
     for k in range(len(result.tasks)):
         values = {}
         for j, task in enumerate(result.tasks):
             values |= {f"score/{task}": means[k, j], f"normalised/{task}": normalised[k, j]}
         first = result.first  # earlier rows belong to the run that this one continues
-        if k >= first and not np.isnan(normalised[first : k + 1]).any():
+        if k >= first and references_known and not np.isnan(means[first : k + 1]).any():
             square = normalised[: k + 1, : k + 1]
             values |= {f"summary/{name.replace(' ', '_')}": metric(square, first) for name, metric in METRICS.items()}
+            values["summary/tasks_counted"] = len(counted(square))  # of the tasks so far
         known = {name: float(value) for name, value in values.items() if not math.isnan(value)}
         if known:
             yield k + 1, known
@@ -70,5 +72,6 @@ def table_rows(scores: RunScores) -> Iterator[tuple[Any, ...]]:
     """One row of `TABLE_COLUMNS` per known cell of the score matrix."""
     result, means = scores.result, scores.result.scores.mean(axis=2)
     for k, j in zip(*np.nonzero(~np.isnan(means)), strict=True):
-        cell = (float(means[k, j]), float(result.matrix[k, j]))
+        share = float(result.matrix[k, j])
+        cell = (float(means[k, j]), None if math.isnan(share) else share)
         yield (scores.name, result.name, result.seed, result.tasks[k], result.tasks[j], *cell)

@@ -19,6 +19,7 @@ import numpy as np
 from reaper.errors import DamagedArtefact, StorageFailed
 from reaper.monitoring.live import FAILED, LOST, RUNNING, STOPPED, LiveRecord, read_live
 from reaper.monitoring.time_left import StageTime, time_left
+from reaper.results.runs import rows_after
 from reaper.storage.records import ROLES, RunRecord
 from reaper.storage.store import Store
 
@@ -182,8 +183,8 @@ class StatusReader:
         scored_after, scores = None, {}
         titles = dict(zip(record.tasks, record.titles, strict=True))
         try:
-            for title, digest in zip(record.titles, record.evaluations, strict=False):
-                if rows := self._rows.get(digest):
+            for k, title in enumerate(record.titles if record.evaluations else ()):
+                if rows := rows_after(record, k, lambda digest: self._rows.get(digest, [])):
                     scored_after, scores = title, _mean_scores(rows, titles)
             if not record.evaluations:
                 rows = [row for digest in record.singles for row in self._rows.get(digest, [])]

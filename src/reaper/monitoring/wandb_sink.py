@@ -51,7 +51,7 @@ class Wandb:
                 f"wandb does not start ({reason}); log in with `wandb login`, or stay on this machine with "
                 "WANDB_MODE=offline"
             ) from None
-        self._last_steps: dict[str, int] = {}  # tag -> last step
+        self._steps: dict[str, set[int]] = {}  # tag -> those that have been logged
         self._scores: dict[str, RunScores] = {}  # run -> its latest scores
 
     def truncate(self, stage_name: str, groups: Sequence[str], step: int) -> None:
@@ -75,15 +75,16 @@ class Wandb:
             self.add_image(scores.name, "matrix/scores", scores.learnt, matrix)
 
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        """Every group of curves has its own x-axis: agent steps, generator steps or tasks learnt."""
-        new = {tag: value for tag, value in values.items() if self._last_steps.get(tag, -1) < step}
+        """Every group of curves has its own x-axis: agent steps, generator steps or tasks learnt. A score of an earlier
+        agent may become known later."""
+        new = {tag: value for tag, value in values.items() if step not in self._steps.get(tag, ())}
         axes = {}
         for tag in new:
             group = tag.rpartition("/")[0]
-            if tag not in self._last_steps:
+            if tag not in self._steps:
                 self._run.define_metric(f"{group}/step", hidden=True)
                 self._run.define_metric(tag, step_metric=f"{group}/step")
-            self._last_steps[tag] = step
+            self._steps.setdefault(tag, set()).add(step)
             axes[f"{group}/step"] = step
         if new:
             self._run.log({**new, **axes})

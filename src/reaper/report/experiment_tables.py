@@ -17,13 +17,13 @@ from reaper.report.experiment_data import (
     score_texts,
 )
 from reaper.report.findings import final_level, listed, percent
-from reaper.report.references import within_chance
 from reaper.report.score_tables import sequence_tables
-from reaper.report.scores import gather_scores
+from reaper.report.scores import count_of_tasks, gather_scores
 from reaper.report.students import student_tables
 from reaper.report.text_table import UNKNOWN, TextTable, number
+from reaper.results.metrics import METRICS, counted
 from reaper.results.runs import RunResult
-from reaper.study.analyses.grid import average_of_known, choose, episode_range, min_max
+from reaper.study.analyses.grid import average_of_known, choose, episode_range, min_max, number_known
 
 # -- main, extended, policy-short
 
@@ -48,13 +48,15 @@ def importance(data: ExperimentData) -> TablesAndSummary:
         by_alpha = _by_alpha(whole)
         texts = score_texts([[known_mean_and_deviation(part) for part in _final(runs)] for runs in by_alpha.values()])
         rows = [
-            (f"{alpha:g}", *text, number(_average(runs)))
+            (f"{alpha:g}", *text, number(_average(runs)), _counted(runs))
             for (alpha, runs), text in zip(by_alpha.items(), texts, strict=True)
         ]
         notes = [
-            "After the last task. The average is normalised: 0 is random play, 1 is a DQN trained on that task alone."
+            "After the last task. The average is normalised: 0 is random play, 1 is a DQN trained on that task alone. "
+            "Tasks: how many of them it counts; a single-task DQN that is no better than random play leaves its task "
+            "out."
         ]
-        tables.append(TextTable("RePR on all tasks", ("alpha", *data.titles, "average"), rows, notes))
+        tables.append(TextTable("RePR on all tasks", ("alpha", *data.titles, "average", "tasks"), rows, notes))
     return tables, _importance_summary(data)
 
 
@@ -63,8 +65,8 @@ def _importance_summary(data: ExperimentData) -> str:
     best_points = []
     for base in ("PR", "RePR"):
         runs = [run for run in data.results if run.condition["base"] == base and len(run.tasks) == 2]
-        if any(within_chance(*pair) for run in runs for pair in zip(run.single, run.random, strict=True)):
-            return ""  # normalised scores of a task that was hardly learnt would be misleading
+        if any(run.no_better_than_random.any() for run in runs):
+            return ""  # it speaks of both tasks
         averages = {f"{alpha:g}": _average(alike) for alpha, alike in _by_alpha(runs).items()}
         best = choose(averages)
         if best:
@@ -83,7 +85,11 @@ def _final(runs: list[RunResult]) -> list[np.ndarray]:
 
 
 def _average(runs: list[RunResult]) -> float:
-    return average_of_known([float(np.mean(run.matrix[-1])) for run in runs])
+    return average_of_known([METRICS["average"](run.matrix, run.first) for run in runs])
+
+
+def _counted(runs: list[RunResult]) -> str:
+    return count_of_tasks([len(counted(run.matrix)) for run in runs], len(runs[0].tasks))
 
 
 def _two_tasks(data: ExperimentData) -> TextTable:
@@ -172,14 +178,21 @@ def grid_search(data: ExperimentData) -> TablesAndSummary:
         averages = {name: average_of_known(values) for name, values in shares.items()}
         best = choose(averages)
         rows = [
-            (name, *map(number, shares[name]), number(averages[name]), "chosen" if name == best else "")
+            (
+                name,
+                *map(number, shares[name]),
+                number(averages[name]),
+                count_of_tasks([number_known(shares[name])], len(data.tasks)),
+                "chosen" if name == best else "",
+            )
             for name in sorted(points, key=lambda name: _ewc_settings(points[name][0]))
         ]
         theirs = " ".join(f"{name}={value:g}" for name, value in BEST_EWC[base].items())
         notes = [
-            f"0 is the worst and 1 the best episode of all evaluations of the task's teacher. The paper chose {theirs}."
+            "0 is the worst and 1 the best episode of all evaluations of the task's teacher. Tasks: how many of them "
+            f"the average counts. The paper chose {theirs}."
         ]
-        tables.append(TextTable(f"Grid search of {base}", (base, *data.titles, "average", ""), rows, notes))
+        tables.append(TextTable(f"Grid search of {base}", (base, *data.titles, "average", "tasks", ""), rows, notes))
         best_points += [f"{best} for {base} (the paper chose {theirs})"] if best else []
     return tables, f"Best: {listed(best_points)}." if best_points else ""
 

@@ -39,14 +39,15 @@ def headline(sequences: Sequence[SequenceScores]) -> str:
     featured = [name for name in methods if retention[name] == FEATURED]
     name = featured[0] if featured else max(methods, key=lambda name: methods[name])
     sentence = f"{name} retained {percent(methods[name])} of what it learnt"
-    return f"{sentence}; without a retention method, {percent(baselines[0])} is left." if baselines else f"{sentence}."
+    sentence += f"; without a retention method, {percent(baselines[0])} is left" if baselines else ""
+    return f"{sentence}{_not_counting([task for scores in sequences for task in left_out(scores)])}."
 
 
 def _retained(sequences: Sequence[SequenceScores]) -> dict[str, float]:
-    """Condition -> share retained, over all seeds and over all sequences whose tasks were clearly learnt."""
+    """Condition -> share retained, over all seeds and sequences."""
     shares: dict[str, list[float]] = {}
     for scores in sequences:
-        for condition in () if scores.hardly_learnt else scores.complete:
+        for condition in scores.complete:
             if values := condition.metric("retained"):
                 shares.setdefault(condition.name, []).extend(values)
     return {name: float(np.mean(values)) for name, values in shares.items()}
@@ -60,7 +61,7 @@ def _why_unknown(sequences: Sequence[SequenceScores]) -> str:
     if not any(condition.complete for condition in conditions):
         furthest = max(conditions, key=lambda condition: condition.runs[0].learnt)
         return f"Not finished yet: {furthest.name} has learnt {progress(furthest)}."
-    if weak := list(dict.fromkeys(title for scores in sequences for title in scores.hardly_learnt)):
+    if weak := list(dict.fromkeys(title for scores in sequences for title in scores.undefined)):
         return f"Too little was learnt on {listed(weak)} to measure how much was retained."
     if missing := [scores for scores in sequences if scores.without_reference]:
         return f"Continued from {missing[0].continued_from}; the score table shows how well it plays now."
@@ -88,7 +89,7 @@ def progress(condition: ConditionScores) -> str:
 def final_level(scores: SequenceScores) -> str:
     """How well the final agents play; of many, only the worst, the best and the featured one."""
     levels = [(c.name, float(np.mean(values))) for c in scores.complete if (values := c.metric("average"))]
-    if not levels or scores.hardly_learnt:
+    if not levels:
         return ""
     if len(levels) > MOST_NAMED:
         worst, *_, best = sorted(levels, key=lambda entry: entry[1])
@@ -96,7 +97,32 @@ def final_level(scores: SequenceScores) -> str:
         levels = [entry for entry in levels if entry in (worst, best) or entry[0] == featured]
     parts = [f"{name} at {percent(level)}" for name, level in levels]
     tasks = "the task" if len(scores.tasks) == 1 else f"all {len(scores.tasks)} tasks"
-    return f"At the end, one network plays {tasks}: {listed(parts)} of the level of a DQN trained on each task alone."
+    level = f"of the level of a DQN trained on each task alone{_not_counting(left_out(scores))}"
+    return f"At the end, one network plays {tasks}: {listed(parts)} {level}."
+
+
+def left_out(scores: SequenceScores) -> list[str]:
+    """The tasks whose normalised scores are undefined, with the seeds where this is not so for all."""
+    seeds = sorted({run.seed for run in scores.runs})
+    return [
+        title if own == seeds else f"{title} (seed{'s' if len(own) > 1 else ''} {listed([str(seed) for seed in own])})"
+        for title, own in scores.undefined.items()
+    ]
+
+
+def _not_counting(tasks: Sequence[str]) -> str:
+    return f", not counting {listed(list(dict.fromkeys(tasks)))}" if tasks else ""
+
+
+def undefined_note(scores: SequenceScores) -> list[str]:
+    """Which normalised scores are undefined, and why; nothing where all are defined."""
+    tasks = left_out(scores)
+    if not tasks:
+        return []
+    return [
+        f"On {listed(tasks)} the single-task DQN is no better than random play (the 95 % intervals of their means "
+        "overlap): normalised scores are undefined there, and averages, forgetting and transfer leave the task out."
+    ]
 
 
 def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
@@ -117,11 +143,7 @@ def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
             f"on it are not normalised; `reaper run single --tasks {','.join(lacking)}` with the same --out, --seeds "
             "and settings adds it."
         )
-    if scores.hardly_learnt:
-        found.append(
-            f"On {listed(scores.hardly_learnt)} the single-task DQN is hardly better than random play, so normalised "
-            "scores mean little there, and are undefined where it is no better."
-        )
+    found += undefined_note(scores)
     if scores.complete and max(len(condition.complete) for condition in scores.complete) == 1:
         found.append("One seed: differences between conditions may be due to chance.")
     if scores.conditions and len(scores.tasks) == 1:

@@ -87,9 +87,13 @@ def _share_columns(scores: SequenceScores, rows: list[Row]) -> dict[str, list[st
 
 
 def _share_of_single(condition: ConditionScores) -> float:
-    """NaN where a single-task DQN does not score above zero."""
+    """NaN where a single-task DQN does not score above zero, or is no better than random play."""
     pairs = [(run.final.mean(axis=1), run.single.mean(axis=1)) for run in condition.complete]
-    if not pairs or any((single <= 0).any() for _, single in pairs):
+    if (
+        not pairs
+        or any((single <= 0).any() for _, single in pairs)
+        or not all(run.defined.all() for run in condition.complete)
+    ):
         return math.nan
     return float(np.mean([score / single for score, single in pairs]))
 

@@ -47,9 +47,3 @@ def _distinct(measured: list[tuple[Sequence[str | None], np.ndarray]]) -> tuple[
             if not np.isnan(scores[j]).any():
                 by_task[j][digests[j]] = scores[j]
     return tuple(np.concatenate([np.empty(0), *scores.values()]) for scores in by_task)
-
-
-def within_chance(single: np.ndarray, random: np.ndarray) -> bool:
-    """Whether a mean is not above random play by two standard errors; False where either is unknown."""
-    error = np.sqrt(single.var() / len(single) + random.var() / len(random))
-    return bool(single.mean() - random.mean() <= 2 * error)

@@ -44,7 +44,7 @@ def _bars(axes: Axes, scores: SequenceScores, task: int, theme: Theme) -> None:
     axes.axvline(1, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 3)))
     for place, (condition, value) in enumerate(zip(conditions, values, strict=True)):
         if math.isnan(value):
-            axes.text(0.03, place, "cannot be normalised", color=theme.muted, fontsize=7, va="center", bbox=patch)
+            axes.text(0.03, place, "undefined", color=theme.muted, fontsize=7, va="center", bbox=patch)
             continue
         shown = float(np.clip(value, _LOWEST, _HIGHEST))
         colour = style_of(condition.name, theme).colour

@@ -12,6 +12,8 @@ from reaper.report.scores import ConditionScores, SequenceScores
 from reaper.report.text_table import UNKNOWN, TextTable, decimals_for, mean_and_deviation, memory_unit, number, score
 from reaper.results.metrics import METRICS, bootstrap_interval
 
+UNDEFINED = "A dash under a task: undefined, because the single-task DQN is no better than random play."
+
 
 def score_table(scores: SequenceScores) -> TextTable:
     """Mean and standard deviation of the final agents' episodes, memory, normalised average and number of seeds."""
@@ -26,7 +28,10 @@ def score_table(scores: SequenceScores) -> TextTable:
     columns.update({name: [*cells, *padding] for name, cells in _condition_columns(scores).items()})
     notes = ["Mean score of the final agent and standard deviation over all episodes of all seeds."]
     if scores.conditions:
-        notes.append("The average is of normalised scores: 0 is random play, 1 is a DQN trained on that task alone.")
+        notes.append(
+            "The average is of normalised scores: 0 is random play, 1 is a DQN trained on that task alone. Tasks: how "
+            "many of them it counts."
+        )
     return TextTable("Scores", tuple(columns), list(zip(*columns.values(), strict=True)), notes)
 
 
@@ -39,6 +44,7 @@ def _condition_columns(scores: SequenceScores) -> dict[str, list[str]]:
     return {
         f"memory ({unit})": [number(value / size, decimals) for value in sizes],
         "average": [_mean(condition.metric("average")) for condition in scores.conditions],
+        "tasks": [condition.counted for condition in scores.conditions],
         "seeds": [_seeds(condition) for condition in scores.conditions],
     }
 
@@ -56,12 +62,17 @@ def metric_table(scores: SequenceScores) -> TextTable:
             condition.name,
             *map(number, condition.normalised),
             *(_with_interval(condition.metric(name)) for name in METRICS),
+            condition.counted,
         )
         for condition in scores.conditions
     ]
-    notes = ["Normalised: 0 is random play, 1 is a DQN trained on that task alone. Means over seeds."]
+    notes = [
+        "Normalised: 0 is random play, 1 is a DQN trained on that task alone. Means over seeds. Tasks: how many of "
+        "them the metrics count."
+    ]
     notes += ["In brackets: 95 % bootstrap intervals over seeds."] if several_seeds else []
-    header = ("condition", *scores.titles, *METRICS)
+    notes += [UNDEFINED] if scores.undefined else []
+    header = ("condition", *scores.titles, *METRICS, "tasks")
     return TextTable("Learning and forgetting", header, rows, notes, name="forgetting")
 
 

@@ -13,7 +13,8 @@ from reaper.config.settings import Settings
 from reaper.generators import generator_for
 from reaper.paper.results import SCORES, Score, published_scores
 from reaper.report.condition_order import rank_of
-from reaper.report.references import Reference, read_references, within_chance
+from reaper.report.references import Reference, read_references
+from reaper.report.text_table import UNKNOWN
 from reaper.results import metrics
 from reaper.results.runs import RunResult
 
@@ -23,6 +24,14 @@ def mean_of_known(values: Sequence[np.ndarray] | np.ndarray, axis: int = 0) -> n
     array = np.asarray(values, dtype=float)
     count = np.sum(~np.isnan(array), axis=axis)
     return np.where(count > 0, np.nansum(array, axis=axis) / np.maximum(count, 1), np.nan)
+
+
+def count_of_tasks(counts: Sequence[int], tasks: int) -> str:
+    """How many tasks an average counts, for each of its seeds; a dash where there are none."""
+    if not counts:
+        return UNKNOWN
+    fewest, most = min(counts), max(counts)
+    return f"{fewest} of {tasks}" if fewest == most else f"{fewest} to {most} of {tasks}"
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,11 @@ class ConditionScores:
         """A metric's value for each complete seed for which it is defined."""
         values = [metrics.METRICS[name](run.matrix, run.first) for run in self.complete]
         return [value for value in values if not np.isnan(value)]
+
+    @property
+    def counted(self) -> str:
+        """How many tasks the averages count: "2 of 3", or "2 to 3 of 3" where seeds differ."""
+        return count_of_tasks([len(metrics.counted(run.matrix)) for run in self.complete], len(self.episodes))
 
     @property
     def memory_bytes(self) -> float:
@@ -111,13 +125,15 @@ class SequenceScores:
         return min(_budget_share(run.settings) for run in self.runs)
 
     @property
-    def hardly_learnt(self) -> tuple[str, ...]:
-        """Titles of tasks on which some seed's single-task DQN is not clearly better than random play."""
-        return tuple(
-            title
-            for j, title in enumerate(self.titles)
-            if any(within_chance(run.single[j], run.random[j]) for run in self.runs)
-        )
+    def undefined(self) -> dict[str, list[int]]:
+        """Titles of the tasks whose normalised scores are undefined, because the single-task DQN is no better than
+        random play -> the seeds for which this is so."""
+        found: dict[str, list[int]] = {}
+        for run in self.runs:
+            for title, undefined in zip(self.titles, run.no_better_than_random, strict=True):
+                if undefined and run.seed not in found.setdefault(title, []):
+                    found[title].append(run.seed)
+        return {title: sorted(found[title]) for title in self.titles if title in found}
 
     @property
     def continued_from(self) -> str | None:

@@ -17,11 +17,11 @@ from reaper.report.experiment_data import (
     score_texts,
 )
 from reaper.report.findings import listed, percent
-from reaper.report.references import within_chance
+from reaper.report.scores import count_of_tasks
 from reaper.report.text_table import TextTable, number
 from reaper.results import metrics
 from reaper.results.runs import RunResult
-from reaper.study.analyses.grid import average_of_known
+from reaper.study.analyses.grid import average_of_known, number_known
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ class Student:
     random: Mapping[str, np.ndarray]
 
     def share(self, task: str) -> float:
-        """The score as a share of the teacher's, above random play; NaN where the teacher hardly beats random play."""
-        if within_chance(self.teacher[task], self.random[task]):
+        """The score as a share of the teacher's, above random play; NaN where the teacher is no better than random
+        play."""
+        if not metrics.better_than_random(self.teacher[task], self.random[task]):
             return math.nan
         means = (float(scores[task].mean()) for scores in (self.episodes, self.random, self.teacher))
         return float(metrics.normalised(*means))
 
     @property
-    def average(self) -> float:
-        return average_of_known([self.share(task) for task in self.tasks])
+    def shares(self) -> list[float]:
+        return [self.share(task) for task in self.tasks]
 
 
 def read_students(data: ExperimentData) -> list[Student]:
@@ -90,11 +91,19 @@ def student_tables(data: ExperimentData) -> TablesAndSummary:
 
 def _share_table(students: list[Student], names: list[str], data: ExperimentData) -> TextTable:
     rows = [
-        (name, *(number(s.share(task)) if task in s.tasks else "" for task in data.tasks), number(s.average))
+        (
+            name,
+            *(number(s.share(task)) if task in s.tasks else "" for task in data.tasks),
+            number(average_of_known(s.shares)),
+            count_of_tasks([number_known(s.shares)], len(s.tasks)),
+        )
         for name, s in zip(names, students, strict=False)
     ]
-    notes = ["0 is random play, 1 is the student's teacher. A dash: the teacher hardly beats random play."]
-    return TextTable("Share of the teacher's score", ("trained on", *data.titles, "average"), rows, notes)
+    notes = [
+        "0 is random play, 1 is the student's teacher. A dash: undefined, because the teacher is no better than random "
+        "play (the 95 % intervals of their means overlap). Tasks: how many of them the average counts."
+    ]
+    return TextTable("Share of the teacher's score", ("trained on", *data.titles, "average", "tasks"), rows, notes)
 
 
 def _student_name(student: Student, data: ExperimentData) -> str:
@@ -117,7 +126,8 @@ def _summary(students: list[Student], tasks: int) -> str:
         return ""  # a share of a teacher that learnt hardly anything would be misleading
 
     def average(items: str, alone: bool) -> float:
-        return average_of_known([s.average for s in students if s.items == items and (len(s.tasks) == 1) == alone])
+        chosen = [s.shares for s in students if s.items == items and (len(s.tasks) == 1) == alone]
+        return average_of_known([average_of_known(shares) for shares in chosen])
 
     known = {(items, alone): average(items, alone) for items in ("generated", "real") for alone in (True, False)}
     parts = [

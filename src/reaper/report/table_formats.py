@@ -13,7 +13,7 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 
 from reaper.report.layout import prose
-from reaper.report.text_table import TextTable
+from reaper.report.text_table import UNKNOWN, TextTable
 
 # -- terminal
 
@@ -126,7 +126,8 @@ def latex_table(table: TextTable) -> str:
 
 
 def csv_table(table: TextTable) -> str:
-    """The cells as printed; `reaper results` has every number in full precision."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.header, *table.rows])
+    """The cells as printed, and empty where a value is unknown or undefined; `reaper results` has every number in full
+    precision."""
+    text, rows = io.StringIO(), [["" if cell == UNKNOWN else cell for cell in row] for row in table.rows]
+    csv.writer(text, lineterminator="\n").writerows([table.header, *rows])
     return text.getvalue()

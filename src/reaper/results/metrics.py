@@ -1,7 +1,9 @@
 """Continual-learning metrics of a score matrix.
 
 A score matrix holds in row k, column j the score on task j after learning tasks 0 to k. All metrics use normalised
-scores: 0 is random play, 1 is a DQN trained on that task alone.
+scores: 0 is random play, 1 is a DQN trained on that task alone. Where that DQN is no better than random play, they are
+undefined: the task's whole column is NaN, and every metric leaves the task out. Other NaNs are scores that are not
+known yet, and make the metrics that need them NaN.
 
 To add a metric, write a function here and decorate it with `@metric`. All tables (terminal, page, Markdown, LaTeX,
 CSV), the explanations on the page and the TensorBoard and W&B summaries read `METRICS`.
@@ -51,9 +53,31 @@ def normalised(score: np.ndarray | float, random: np.ndarray | float, single: np
     return np.where(gain > 0, (np.asarray(score) - random) / np.where(gain > 0, gain, 1.0), np.nan)
 
 
+def mean_interval(scores: np.ndarray) -> tuple[float, float]:
+    """A 95 % interval of the mean over episodes: 1.96 standard errors either way. One episode tells nothing about the
+    spread, so its interval is unbounded."""
+    error = 1.96 * scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.inf
+    return float(scores.mean() - error), float(scores.mean() + error)
+
+
+def better_than_random(single: np.ndarray, random: np.ndarray) -> bool:
+    """Whether the interval of the single-task DQN's episodes is above that of random play; False where they overlap,
+    and where either is unknown."""
+    return mean_interval(single)[0] > mean_interval(random)[1]
+
+
+def counted(matrix: np.ndarray) -> np.ndarray:
+    """The tasks whose normalised scores are defined: all others are left out of every metric."""
+    return np.flatnonzero(~np.isnan(matrix).all(axis=0))
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
 @metric("average", "the mean over all tasks after the last one", "mean over j of R[N-1, j]")
 def average(matrix: np.ndarray, first: int) -> float:
-    return float(np.mean(matrix[-1]))
+    return _mean(matrix[-1, counted(matrix)])
 
 
 @metric(
@@ -62,9 +86,7 @@ def average(matrix: np.ndarray, first: int) -> float:
     "mean over j < N-1 of (max over j <= k < N-1 of R[k, j]) - R[N-1, j]",
 )
 def forgetting(matrix: np.ndarray, first: int) -> float:
-    if len(matrix) < 2:
-        return float("nan")
-    return float(np.mean([np.max(matrix[max(j, first) : -1, j]) - matrix[-1, j] for j in range(len(matrix) - 1)]))
+    return _mean([np.max(matrix[max(j, first) : -1, j]) - matrix[-1, j] for j in _earlier(matrix)])
 
 
 @metric(
@@ -73,9 +95,7 @@ def forgetting(matrix: np.ndarray, first: int) -> float:
     "mean over j < N-1 of R[N-1, j] - R[j, j]",
 )
 def backward_transfer(matrix: np.ndarray, first: int) -> float:
-    if len(matrix) < 2:
-        return float("nan")
-    return float(np.mean([matrix[-1, j] - matrix[max(j, first), j] for j in range(len(matrix) - 1)]))
+    return _mean([matrix[-1, j] - matrix[max(j, first), j] for j in _earlier(matrix)])
 
 
 @metric(
@@ -84,9 +104,7 @@ def backward_transfer(matrix: np.ndarray, first: int) -> float:
     "mean over j > 0 of R[j-1, j]",
 )
 def forward_transfer(matrix: np.ndarray, first: int) -> float:
-    if len(matrix) < 2:
-        return float("nan")
-    return float(np.mean([matrix[j - 1, j] for j in range(first + 1, len(matrix))]))
+    return _mean([matrix[j - 1, j] for j in counted(matrix) if j > first])
 
 
 @metric(
@@ -96,8 +114,13 @@ def forward_transfer(matrix: np.ndarray, first: int) -> float:
 )
 def retained(matrix: np.ndarray, first: int) -> float:
     """NaN if next to nothing was learnt."""
-    learnt = sum(matrix[max(j, first), j] for j in range(len(matrix) - 1))
-    return float(sum(matrix[-1, :-1]) / learnt) if learnt > 0.01 else float("nan")
+    learnt = sum(matrix[max(j, first), j] for j in _earlier(matrix))
+    return float(sum(matrix[-1, j] for j in _earlier(matrix)) / learnt) if learnt > 0.01 else float("nan")
+
+
+def _earlier(matrix: np.ndarray) -> list[int]:
+    """The tasks that count and could have been forgotten."""
+    return [j for j in counted(matrix) if j < len(matrix) - 1]
 
 
 def bootstrap_interval(values: Sequence[float], level: float = 0.95, draws: int = 5_000) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,8 @@ from reaper.results import metrics
 from reaper.storage.records import ROLES, RunRecord
 from reaper.storage.store import Store
 
+Rows = list[dict[str, Any]]  # one per evaluation and task: task, agent steps, scores
+
 
 @dataclass
 class Phase:
@@ -23,7 +25,7 @@ class Phase:
 
     task: str
     agent_steps: int  # length of the phase
-    rows: list[dict[str, Any]]  # one per evaluation and task
+    rows: Rows
 
 
 @dataclass
@@ -61,9 +63,25 @@ class RunResult:
         return bool(self.record.memories)
 
     @cached_property
+    def defined(self) -> np.ndarray:
+        """For each task, whether its scores can be normalised: its single-task DQN is better than random play."""
+        pairs = zip(self.single, self.random, strict=True)
+        return np.array([metrics.better_than_random(single, random) for single, random in pairs])
+
+    @property
+    def no_better_than_random(self) -> np.ndarray:
+        """For each task, whether its single-task DQN has been evaluated and is no better than random play."""
+        return ~self.defined & ~np.isnan(self.single).any(axis=1) & ~np.isnan(self.random).any(axis=1)
+
+    def normalise(self, scores: np.ndarray) -> np.ndarray:
+        """Mean scores (..., tasks) in normalised units; NaN for tasks where these are undefined."""
+        values = metrics.normalised(scores, self.random.mean(axis=1), self.single.mean(axis=1))
+        return np.where(self.defined, values, np.nan)
+
+    @cached_property
     def matrix(self) -> np.ndarray:
         """Normalised scores: (tasks, tasks)."""
-        return metrics.normalised(self.scores.mean(axis=2), self.random.mean(axis=1), self.single.mean(axis=1))
+        return self.normalise(self.scores.mean(axis=2))
 
     @property
     def finished(self) -> bool:
@@ -116,7 +134,7 @@ def _read_run(store: Store, record: RunRecord) -> RunResult:
     )
 
 
-def _rows(store: Store, digest: str | None) -> list[dict[str, Any]]:
+def _rows(store: Store, digest: str | None) -> Rows:
     return store.stage(digest).document("rows") if digest and store.has(digest) else []
 
 
@@ -126,8 +144,8 @@ def _read_scores(store: Store, record: RunRecord, episodes: int) -> tuple[np.nda
     count = len(tasks)
     scores = np.full((count, count, episodes), np.nan)
     single, random = np.full((count, episodes), np.nan), np.full((count, episodes), np.nan)
-    for k, digest in enumerate(record.evaluations):
-        for row in _rows(store, digest):
+    for k in range(len(record.evaluations)):
+        for row in rows_after(record, k, lambda digest: _rows(store, digest)):
             scores[k, tasks.index(row["task"])] = row["scores"]
     for digest in record.singles:
         for row in _rows(store, digest):
@@ -135,6 +153,19 @@ def _read_scores(store: Store, record: RunRecord, episodes: int) -> tuple[np.nda
     for row in _rows(store, record.random):
         random[tasks.index(row["task"])] = row["scores"]
     return scores, single, random
+
+
+def rows_after(record: RunRecord, k: int, rows_of: Callable[[str], Rows]) -> Rows:
+    """The evaluation of the agent after task k on all tasks; `rows_of` reads the rows of a stage.
+
+    One agent, one score: the first long-term agent plays as the first teacher does, so its score on the first task is
+    that of `single`. Stores of version 0.2 and before hold another evaluation of it for each condition.
+    """
+    rows = rows_of(record.evaluations[k])
+    if k or record.known_tasks or not rows:
+        return rows
+    own = rows_of(record.singles[0])
+    return [*own, *(row for row in rows if not own or row["task"] != record.tasks[0])]
 
 
 def stages_of(record: RunRecord) -> list[str]:

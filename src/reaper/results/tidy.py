@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from reaper.errors import UserError
+from reaper.results import metrics
 from reaper.results.runs import RunResult
 
 FORMAT = 2
 COLUMNS = (
     "condition", "sequence", "fraction", "seed", "num_tasks", "after_task", "evaluation", "task", "agent_steps",
-    "episode", "score", "single_score", "random_score", "memory_bytes",
+    "episode", "score", "single_score", "random_score", "memory_bytes", "normalised_score",
 )  # fmt: skip
 # Values of `evaluation`: made during training, or of the agent at the end of a task's training.
 PERIODIC, FINAL = "periodic", "final"
@@ -73,8 +74,10 @@ def _episode_rows(
         "random_score": _mean(result.random[column]),
         **values,
     }
+    random, single = result.random[column].mean(), result.single[column].mean()
     for episode, score in enumerate(scores):
-        row = {**common, "episode": episode, "score": float(score)}
+        share = float(metrics.normalised(score, random, single)) if result.defined[column] else None
+        row = {**common, "episode": episode, "score": float(score), "normalised_score": share}
         yield {name: row.get(name) for name in COLUMNS}
 
 
@@ -119,8 +122,9 @@ def as_json(results: Sequence[RunResult], fraction: float) -> str:
 
 _FORMAT_1_NAMES = {"stage": "num_tasks", "moment": "evaluation", "observed_frames": "agent_steps"}
 _FORMAT_1_VALUES = {"learning": PERIODIC, "learnt": FINAL}  # of `evaluation`
+_ADDED = ("normalised_score",)  # columns that files of earlier versions do not have
 _WHOLE = ("seed", "num_tasks", "agent_steps", "episode", "memory_bytes")
-_REAL = ("fraction", "score", "single_score", "random_score")
+_REAL = ("fraction", "score", "single_score", "random_score", "normalised_score")
 
 
 def read_rows(path: str | Path) -> list[Row]:
@@ -142,6 +146,7 @@ def _upgraded(row: Row, written: int) -> Row:
     if written == 1:
         row = {_FORMAT_1_NAMES.get(name, name): value for name, value in row.items()}
         row["evaluation"] = _FORMAT_1_VALUES[row["evaluation"]]
+    row = {**dict.fromkeys(_ADDED, None), **row}
     return {name: row[name] for name in COLUMNS}
 
 

@@ -34,7 +34,7 @@ class Chain:
     teachers: list[Stage] = field(default_factory=list)
     generators: list[Stage] = field(default_factory=list)
     memories: list[Stage] = field(default_factory=list)
-    evaluations: list[Stage] = field(default_factory=list)  # after each task, on all tasks
+    evaluations: list[Stage] = field(default_factory=list)  # after each task, on all tasks (the first: see below)
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
     command: str = ""  # the command line that reproduces this run
@@ -132,17 +132,26 @@ def build_chain(
 def _add_evaluations(chain: Chain) -> None:
     """After each task on all tasks, each teacher on its own task, and random actions on all tasks."""
     condition, inputs, names = chain.condition, chain.inputs, chain.sequence.names
-    # The points of a sweep share their first memory, and so its evaluation.
-    owners = [condition.base or condition.name, *[condition.name] * (len(names) - 1)]
-    chain.evaluations = [
-        EVALUATE.stage(inputs, f"{owner}: evaluate after {name}", names, memory)
-        for owner, name, memory in zip(owners, names, chain.memories, strict=False)
-    ]
     chain.singles = [
         EVALUATE.stage(inputs, f"evaluate single {name}", (name,), teacher)
         for name, teacher in zip(names, chain.teachers, strict=True)
     ]
+    chain.evaluations = [
+        EVALUATE.stage(inputs, f"{condition.name}: evaluate after {name}", names, memory)
+        for name, memory in zip(names, chain.memories, strict=False)
+    ]
+    if chain.evaluations and not chain.initial_memory:
+        chain.evaluations[0] = _first_evaluation(chain)
     chain.random = EVALUATE.stage(inputs, "evaluate random actions", names, None)
+
+
+def _first_evaluation(chain: Chain) -> Stage:
+    """The first long-term agent plays as the first teacher does, in every condition. So that it has one score, it is
+    evaluated once for all of them: on the first task as `single`, and on the later ones here."""
+    first, *later = chain.sequence.names
+    if not later:
+        return chain.singles[0]
+    return EVALUATE.stage(chain.inputs, f"evaluate after {first}", tuple(later), chain.teachers[0])
 
 
 def unique_stages(chains: Many[Chain]) -> list[Stage]:

@@ -100,11 +100,11 @@ def test_a_run_that_has_just_started(tmp_path: Path):
 
 
 def test_one_task(tmp_path: Path):
-    store = make_store(tmp_path / "run", {"RePR": [[9]], "no-reh": [[10]]}, "catch")
+    store = make_store(tmp_path / "run", {"RePR": [[10]], "no-reh": [[10]]}, "catch")
     page = page_of(store, tmp_path)
     assert "One task so far, so nothing could be forgotten: Catch 10.0 (random play 0.0)." in page
     assert "there is nothing to forget" in page
-    assert row_of(markdown_report(store), "### Learning", "RePR") == ["RePR", "0.90", "0.90", *"––––"]
+    assert row_of(markdown_report(store), "### Learning", "RePR") == ["RePR", "1.00", "1.00", *"––––", "1 of 1"]
 
 
 def test_only_single(tmp_path: Path):

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import handmade
+import numpy as np
 import pytest
 from handmade import FORGETS, KEEPS, SETTINGS, make_store, row_of, write_chain
 
-from reaper.report.findings import caveats, headline
+from reaper.report.findings import caveats, final_level, headline
+from reaper.report.page import write_page
 from reaper.report.score_tables import metric_table, score_table
 from reaper.report.scores import gather_scores
-from reaper.report.text_report import markdown_report
+from reaper.report.table_formats import csv_table
+from reaper.report.text_report import markdown_report, terminal_report
+from reaper.results.metrics import better_than_random
 from reaper.results.runs import read_results
 from reaper.study.chains import build_chain
 from reaper.study.conditions import CONDITIONS
@@ -22,7 +26,8 @@ def test_score_table_by_hand(tmp_path: Path):
     store = make_store(tmp_path / "run", {"RePR": KEEPS, "no-reh": FORGETS}, seeds=(0, 1))
     text = markdown_report(store, ["reaper run RePR no-reh --out runs/mine"])
     # memory: 3 tasks x 2.5 MB; both seeds have the same scores
-    assert row_of(text, "### Scores", "RePR") == ["RePR", "8.0 ± 0.5", "60 ± 0", "0.90 ± 0.50", "7.50", "0.78", "2"]
+    cells = row_of(text, "### Scores", "RePR")
+    assert cells == ["RePR", "8.0 ± 0.5", "60 ± 0", "0.90 ± 0.50", "7.50", "0.78", "3 of 3", "2"]
     assert row_of(text, "### Scores", "single")[1:4] == ["10.0 ± 0.5", "100 ± 0", "1.00 ± 0.50"]
     assert row_of(text, "### Scores", "random")[1:4] == ["0.0 ± 0.5", "0 ± 0", "-1.00 ± 0.50"]
     # normalised: 8/10, 60/100, (0.9 + 1)/2; average (0.8 + 0.6 + 0.95)/3
@@ -30,8 +35,8 @@ def test_score_table_by_hand(tmp_path: Path):
     cells = row_of(text, "### Learning", "RePR")
     intervals = ["0.78 [0.78, 0.78]", "0.30 [0.30, 0.30]", "-0.30 [-0.30, -0.30]", "0.00 [0.00, 0.00]"]
     intervals.append("0.70 [0.70, 0.70]")  # retained: (0.8 + 0.6)/2
-    assert cells == ["RePR", "0.80", "0.60", "0.95", *intervals]
-    assert [cell[:5] for cell in row_of(text, "### Learning", "no-reh")[-4:]] == ["0.95 ", "-0.95", "0.00 ", "0.05 "]
+    assert cells == ["RePR", "0.80", "0.60", "0.95", *intervals, "3 of 3"]
+    assert [cell[:5] for cell in row_of(text, "### Learning", "no-reh")[-5:-1]] == ["0.95 ", "-0.95", "0.00 ", "0.05 "]
     assert row_of(text, "**RePR**", "after Dodge") == ["after Dodge", "9.0 (0.90)", "100 (1.00)", "-1.00 (0.00)"]
     assert text.index("| no-reh |") < text.index("| RePR |"), "rows follow the table of conditions"
     assert "reaper run RePR no-reh --out runs/mine" in text
@@ -63,9 +68,54 @@ def test_conditions_with_other_networks_have_their_own_references(tmp_path: Path
     assert "network.width" in markdown_report(store)
 
 
-def test_a_task_that_was_not_learnt_does_not_count_as_retained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(handmade, "SINGLE", (-1.0, 100.0, 1.0))  # on the first task, worse than random play
-    scores = gather_scores(read_results(make_store(tmp_path / "run", {"RePR": KEEPS})))
-    assert headline(scores) == "Too little was learnt on Catch to measure how much was retained."
-    assert _header_and_row(metric_table(scores[0]), "RePR")[1][1] == "–"
-    assert any("hardly better than random play" in text for text in caveats(scores[0], ["RePR"]))
+def test_a_task_that_was_not_learnt_counts_in_no_average(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """0.4 against 0 for random play, each plus or minus 0.98. Normalised, RePR's 8 would be 20 and the average 7.2."""
+    monkeypatch.setattr(handmade, "SINGLE", (0.4, 100.0, 1.0))
+    store = make_store(tmp_path / "run", {"RePR": KEEPS})
+    (scores,) = gather_scores(read_results(store))
+    table = dict(zip(*_header_and_row(score_table(scores), "RePR"), strict=True))
+    assert (table["Catch"], table["average"], table["tasks"]) == ("8.00 ± 0.50", "0.77", "2 of 3")  # (0.6 + 0.95)/2
+    cells = dict(zip(*_header_and_row(metric_table(scores), "RePR"), strict=True))
+    assert [cells[title] for title in scores.titles] == ["–", "0.60", "0.95"]
+    # Dodge alone can have been forgotten; Dodge and Shooter are at random play before they are learnt
+    assert [cells[name] for name in ("average", "forgetting", "backward transfer")] == ["0.77", "0.40", "-0.40"]
+    assert [cells[name] for name in ("forward transfer", "retained", "tasks")] == ["0.00", "0.60", "2 of 3"]
+    assert headline([scores]) == "RePR retained 60 % of what it learnt, not counting Catch."
+    assert "RePR at 77 % of the level of a DQN trained on each task alone, not counting Catch." in final_level(scores)
+    (note,) = [text for text in caveats(scores, ["RePR"]) if "no better than random play" in text]
+    assert note.startswith("On Catch ")
+    text = markdown_report(store)
+    assert note in text
+    assert row_of(text, "**RePR**", "after Dodge") == ["after Dodge", "9.00 (–)", "100 (1.00)", "-1.00 (0.00)"]
+    assert csv_table(metric_table(scores)).splitlines()[1].startswith("RePR,,0.60,0.95,")
+
+
+def test_a_task_is_left_out_only_for_the_seeds_that_did_not_learn_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = make_store(tmp_path / "run", {"RePR": KEEPS}, seeds=(0,))
+    monkeypatch.setattr(handmade, "SINGLE", (0.4, 100.0, 1.0))
+    write_chain(store, build_chain(CONDITIONS["RePR"], find_sequence("catch,dodge,shooter"), 1, SETTINGS), KEEPS)
+    (scores,) = gather_scores(read_results(store))
+    cells = dict(zip(*_header_and_row(metric_table(scores), "RePR"), strict=True))
+    assert (cells["Catch"], cells["tasks"]) == ("0.80", "2 to 3 of 3")  # of seed 0
+    assert any(text.startswith("On Catch (seed 1) ") for text in caveats(scores, ["RePR"]))
+
+
+def test_where_no_task_was_learnt_all_averages_are_undefined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(handmade, "SINGLE", handmade.RANDOM)
+    store = make_store(tmp_path / "run", {"RePR": KEEPS, "no-reh": FORGETS}, seeds=(0, 1))
+    (scores,) = gather_scores(read_results(store))
+    assert set(_header_and_row(metric_table(scores), "RePR")[1][1:-1]) == {"–"}
+    assert _header_and_row(metric_table(scores), "RePR")[1][-1] == "0 of 3"
+    assert final_level(scores) == ""
+    assert headline([scores]) == "Too little was learnt on Catch, Dodge and Shooter to measure how much was retained."
+    assert "0 of 3" in write_page(store, tmp_path / "page.html", videos=False).read_text()
+    assert "0 of 3" in markdown_report(store)
+    assert list(terminal_report(store))
+
+
+def test_one_episode_cannot_show_that_a_task_was_learnt():
+    one, many = np.array([10.0]), np.array([9.0, 10.0, 11.0])
+    assert better_than_random(many, many - 10)
+    assert not better_than_random(one, many - 10)
+    assert not better_than_random(many, one - 10)
+    assert not better_than_random(many, np.full(3, np.nan))

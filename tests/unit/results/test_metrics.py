@@ -74,6 +74,36 @@ def test_an_unfinished_run_has_no_metrics(name: str):
     assert np.isnan(value) != (name == "forward transfer")  # which needs only the rows before the last
 
 
+def test_tasks_without_normalised_scores_are_left_out():
+    matrix = MATRIX.copy()
+    matrix[:, 1] = np.nan
+    assert metrics.counted(matrix).tolist() == [0, 2]
+    assert metrics.average(matrix) == pytest.approx((0.7 + 0.8) / 2)
+    assert metrics.forgetting(matrix) == pytest.approx(1.0 - 0.7)
+    assert metrics.backward_transfer(matrix) == pytest.approx(0.7 - 1.0)
+    assert metrics.forward_transfer(matrix) == pytest.approx(0.3)
+    assert metrics.retained(matrix) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("name", metrics.METRICS)
+@pytest.mark.filterwarnings("error")
+def test_without_any_normalised_score_no_metric_is_defined(name: str):
+    assert np.isnan(metrics.METRICS[name](np.full((3, 3), np.nan)))
+
+
+def test_the_interval_of_a_mean():
+    # sample variance ((1 + 1 + 0) / 2) = 1, standard error 1 / sqrt(3)
+    low, high = metrics.mean_interval(np.array([1.0, 2.0, 3.0]))
+    assert (low, high) == (pytest.approx(2 - 1.96 / 3**0.5), pytest.approx(2 + 1.96 / 3**0.5))
+    assert metrics.mean_interval(np.array([5.0])) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(("single", "better"), [(3.0, True), (2.0, False), (-9.0, False)])
+def test_better_than_random_play_means_that_the_intervals_do_not_overlap(single: float, better: bool):
+    episodes = np.array([-1.0, 1.0, -1.0, 1.0])  # standard error 1.155 / 2, so plus or minus 1.13
+    assert metrics.better_than_random(episodes + single, episodes) is better
+
+
 def test_bootstrap_of_one_seed_is_that_seed():
     assert metrics.bootstrap_interval([0.4]) == (0.4, 0.4)
 

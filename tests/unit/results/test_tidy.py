@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
+import handmade
 import numpy as np
 import pytest
 from handmade import FORGETS, KEEPS, SETTINGS, make_store, write_chain
@@ -23,7 +24,7 @@ from reaper.study.conditions import CONDITIONS
 from reaper.tasks.sequence import find_sequence
 
 SAMPLES = Path(__file__).parents[2] / "samples"  # frozen: never to be written again
-OTHER = [[9, 1, -1], [8, 90, 0], [4, 70, 0.5]]  # a second seed, which forgets more
+OTHER = [[10, 0, -1], [8, 90, 0], [4, 70, 0.5]]  # a second seed, which forgets more
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_columns_are_as_documented(store, capsys):
     rows = printed_rows(store, capsys)
     documented = (
         "format condition sequence fraction seed num_tasks after_task evaluation task agent_steps episode score "
-        "single_score random_score memory_bytes"
+        "single_score random_score memory_bytes normalised_score"
     )
     assert list(rows[0]) == documented.split()
     assert {row["format"] for row in rows} == {"2"} == {str(tidy.FORMAT)}
@@ -108,6 +109,7 @@ def normalised(rows: list[dict[str, str]]) -> list[float]:
     for row in rows:
         score, single, random = (float(row[name]) for name in ("score", "single_score", "random_score"))
         found.append((score - random) / (single - random))
+        assert float(row["normalised_score"]) == pytest.approx(found[-1])
     return found
 
 
@@ -132,8 +134,20 @@ def test_forgetting_and_transfer_can_be_recomputed_from_the_rows(store, capsys):
         shown = dict(zip(table.header, row, strict=True))
         for name, values in found[row[0]].items():
             assert float(shown[name].split(" [")[0]) == pytest.approx(np.mean(values), abs=0.005 + 1e-9)  # as printed
-    # by hand, RePR's second seed: Catch from 0.9 to 0.4, Dodge from 0.9 to 0.7; the first: 0.2 and 0.4
-    assert np.mean(found["RePR"]["forgetting"]) == pytest.approx(((0.5 + 0.2) / 2 + 0.3) / 2)
+    # by hand, RePR's second seed: Catch from 1.0 to 0.4, Dodge from 0.9 to 0.7; the first: 0.2 and 0.4
+    assert np.mean(found["RePR"]["forgetting"]) == pytest.approx(((0.6 + 0.2) / 2 + 0.3) / 2)
+
+
+def test_undefined_scores_are_empty(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(handmade, "SINGLE", (0.4, 100.0, 1.0))  # on Catch, 0.4 against 0: within their intervals
+    store = make_store(tmp_path / "run", {"RePR": KEEPS})
+    rows = printed_rows(store, capsys)
+    assert {row["task"] for row in rows if row["normalised_score"] == ""} == {"catch"}
+    assert {row["task"] for row in rows if row["normalised_score"] != ""} == {"dodge", "shooter"}
+    assert {row["single_score"] for row in rows if row["task"] == "catch"} == {"0.4"}  # the scores themselves are there
+    assert cli.main(["results", str(store.folder), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {row["task"] for row in document["rows"] if row["normalised_score"] is None} == {"catch"}
 
 
 def test_unfinished_run_has_the_rows_of_its_finished_stages(tmp_path: Path, capsys):

@@ -5,10 +5,11 @@ import pytest
 import torch
 from conftest import plan_tiny, run_tiny
 
-from reaper.results.runs import read_results
+from reaper.results.runs import read_results, rows_after
 from reaper.results.tidy import FINAL, tidy_rows
 from reaper.storage.store import Store
 from reaper.study.conditions import CONDITIONS, MAIN
+from reaper.study.kinds.evaluate import EVALUATE
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,37 @@ def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
             teacher = all_conditions.stage(result.record.teachers[0]).tensors("agent")
             agent = all_conditions.stage(result.record.memories[0]).tensors("agent")
             assert all(torch.equal(teacher[name], agent[name]) for name in teacher)
+
+
+def test_the_first_agent_has_one_score_in_all_conditions(all_conditions):
+    """Its weights are the first teacher's, so it is evaluated once, and never again on the teacher's own task."""
+    results = [result for result in read_results(all_conditions) if result.consolidates]
+    teachers = {result.record.teachers[0] for result in results}
+    assert len(teachers) == 3  # of the extended conditions, of the reversed sequence, and of all others
+    for teacher in teachers:
+        first, *others = [result for result in results if result.record.teachers[0] == teacher]
+        evaluation = all_conditions.stage(first.record.evaluations[0])
+        assert evaluation.manifest.parents == {"subject": teacher}
+        assert [row["task"] for row in evaluation.document("rows")] == first.tasks[1:]
+        assert np.array_equal(first.scores[0, 0], first.single[0])
+        for other in others:
+            assert other.record.evaluations[0] == first.record.evaluations[0]
+            assert np.array_equal(other.scores[0], first.scores[0])
+
+
+def test_an_evaluation_of_the_first_agent_by_an_earlier_version_gives_way_to_that_of_its_teacher():
+    """Up to version 0.2 each condition evaluated the first agent on all tasks, perhaps on another machine."""
+    (chain,) = plan_tiny(["RePR"], "catch,dodge").chains
+    inputs, names = chain.inputs, chain.sequence.names
+    chain.evaluations[0] = EVALUATE.stage(inputs, "RePR: evaluate after catch", names, chain.memories[0])
+    rows = {chain.singles[0].digest: ["catch"], chain.evaluations[0].digest: ["catch", "dodge"]}
+    scores = {chain.singles[0].digest: 1.0, chain.evaluations[0].digest: 0.96}
+
+    def rows_of(digest):
+        return [{"task": task, "agent_steps": 0, "scores": [scores[digest]] * 2} for task in rows[digest]]
+
+    found = rows_after(chain.record(), 0, rows_of)
+    assert [(row["task"], row["scores"]) for row in found] == [("catch", [1.0, 1.0]), ("dodge", [0.96, 0.96])]
 
 
 def test_dgdmn_keeps_its_first_short_term_generator(all_conditions):

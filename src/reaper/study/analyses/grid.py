@@ -28,6 +28,11 @@ def average_of_known(values: Sequence[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
+def number_known(values: Sequence[float]) -> int:
+    """How many tasks such an average counts."""
+    return sum(not math.isnan(value) for value in values)
+
+
 def choose(averages: Mapping[str, float]) -> str | None:
     """The point with the best average, the first of equal ones; None if no average is known."""
     known = {name: value for name, value in averages.items() if not math.isnan(value)}
