@@ -21,6 +21,7 @@ TINY = {
     "training.replay-capacity": 400,
     "training.learning-starts": 40,
     "training.exploration-steps": 100,
+    "training.best-episodes": 2,
     "short-term.agent-steps": 240,
     "short-term.best-window": 80,
     "short-term.target-update-interval": 60,

@@ -44,8 +44,11 @@ def pair(mean: float) -> list[float]:
     return [mean - 0.5, mean + 0.5]
 
 
-def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = None) -> None:
-    """Writes the stages of a run with these scores; `until` is how many tasks have been consolidated so far."""
+def write_chain(
+    store: Store, chain: Chain, matrix: Matrix, until: int | None = None, windows: int | None = None
+) -> None:
+    """Writes the stages of a run with these scores; `until` is how many tasks have been consolidated so far, `windows`
+    how many windows counted in the training of each teacher (None: as in 0.2, which did not record it)."""
     names, last = chain.sequence.names, len(chain.sequence.names) if until is None else until
     size = chain.settings.observation.frame_size
     store.write_run(chain.record())
@@ -59,7 +62,8 @@ def write_chain(store: Store, chain: Chain, matrix: Matrix, until: int | None = 
     for j, stage in enumerate(chain.teachers):
         real = torch.full((64, 2, size, size), 40 * j, dtype=torch.uint8)
         rows = [row(names[j], SINGLE[j] * share, int(40_000 * share)) for share in (0.5, 1.0)]
-        write(stage, {"states": {"real": real}}, {"rows": rows})
+        best = {} if windows is None else {"best_weights": {"by": "score", "windows": windows, "value": None}}
+        write(stage, {"states": {"real": real}}, {"rows": rows, **best})
     for j, stage in enumerate(chain.singles):
         write(stage, {}, {"rows": [row(names[j], SINGLE[j])]})
     assert chain.random
@@ -84,13 +88,14 @@ def make_store(
     seeds: Sequence[int] = (0,),
     until: Callable[[str, int], int | None] = lambda condition, seed: None,
     fraction: float = 1.0,
+    windows: Callable[[int], int | None] = lambda seed: None,
 ) -> Store:
     store = Store.open_for(folder, StoreHeader("1.2.3", "arcade", fraction, to_json(SETTINGS)))
     sequence = find_sequence(tasks) if isinstance(tasks, str) else tasks
     for name, matrix in conditions.items():
         for seed in seeds:
             chain = build_chain(CONDITIONS[name], sequence, seed, SETTINGS)
-            write_chain(store, chain, matrix or [], until(name, seed) if matrix else 0)
+            write_chain(store, chain, matrix or [], until(name, seed) if matrix else 0, windows(seed))
     store.close()
     return store
 

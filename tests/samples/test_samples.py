@@ -30,8 +30,10 @@ SAMPLES = Path(__file__).parent
 VERSIONS = sorted(path.name for path in SAMPLES.glob("[0-9]*"))
 
 
-# What makes the results of an earlier version: until 0.2 all environments were reset at every evaluation.
-BEFORE = {"0.1": {"training.reset-interval": 15}, "0.2": {"training.reset-interval": 15}}
+# What makes the results of an earlier version. Until 0.2 all environments were reset at every evaluation, and one
+# episode was enough for a window of the best weights.
+UNTIL_0_2 = {"training.reset-interval": 15, "training.best-episodes": 1}
+BEFORE = {"0.1": UNTIL_0_2, "0.2": UNTIL_0_2}
 
 
 def plan_as_in(version):

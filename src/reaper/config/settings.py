@@ -69,6 +69,10 @@ class TrainingSettings:
     reset_interval: int = positive(
         30_000, "agent steps of each environment between resets of all; bounds the actions that a resume replays"
     )
+    # As many as an evaluation plays. A window of the paper's length has more in every game that it uses.
+    best_episodes: int = positive(
+        30, "episodes that must finish in a window for its mean score to count; else it grows"
+    )
 
 
 @dataclass(frozen=True)

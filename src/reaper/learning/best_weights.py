@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from reaper.compute.optimiser import FlatWeights
@@ -10,33 +12,53 @@ from reaper.state import State
 
 class BestWeights:
     """Training is divided into windows. Keeps the weights at the end of the one with the highest mean episode return,
-    or with the lowest mean loss."""
+    or with the lowest mean loss.
 
-    def __init__(self, weights: FlatWeights, window: int, by_score: bool) -> None:
-        self.weights, self.window, self.by_score = weights, window, by_score
+    A mean return needs episodes: a window in which fewer than `min_episodes` finished does not count yet, but grows by
+    one more length, until they did.
+    """
+
+    def __init__(self, weights: FlatWeights, window: int, *, by_score: bool, min_episodes: int = 1) -> None:
+        self.weights, self.window, self.by_score, self.min_episodes = weights, window, by_score, min_episodes
         self.best: torch.Tensor | None = None
         self.value = float("-inf")
+        self.windows = 0  # that counted
         self.scores: list[float] = []  # of the current window
-        self.loss_sum, self.losses = torch.zeros((), device=weights.values.device), 0  # of the current window
+        self.loss_sum, self.losses = torch.zeros((), device=weights.values.device), 0  # since its last length ended
 
     def end_window(self) -> None:
-        """Ends a window; one in which nothing was measured is ignored."""
-        values = self.scores if self.by_score else [-float(self.loss_sum) / self.losses] if self.losses else []
-        if values and (value := sum(values) / len(values)) > self.value:
+        """Ends a window, or lets it grow."""
+        if self.by_score and len(self.scores) >= self.min_episodes:
+            self._count(sum(self.scores) / len(self.scores))
+            self.scores = []
+        elif not self.by_score:
+            self.scores = []
+            if self.losses:
+                self._count(-float(self.loss_sum) / self.losses)
+        self.losses = 0
+        self.loss_sum.zero_()  # also in a window that grows: a sum of too many losses would lose its last digits
+
+    def _count(self, value: float) -> None:
+        self.windows += 1
+        if value > self.value:
             self.value, self.best = value, self.weights.values.clone()
-        self.scores, self.losses = [], 0
-        self.loss_sum.zero_()
 
     def load(self) -> None:
-        """Loads the best weights into the network; without a measured window it keeps the last ones."""
+        """Loads the best weights into the network; if no window counted, it keeps the last ones."""
         if self.best is not None:
             self.weights.values.copy_(self.best)
 
+    def record(self) -> dict[str, Any]:
+        """What a stage writes down about the choice of its weights. No window: they are the last ones."""
+        value = None if self.best is None else self.value if self.by_score else -self.value
+        return {"by": "score" if self.by_score else "loss", "windows": self.windows, "value": value}
+
     def state(self) -> State:
-        numbers = {"value": self.value, "scores": list(self.scores), "losses": self.losses}
+        numbers = {"value": self.value, "windows": self.windows, "scores": list(self.scores), "losses": self.losses}
         return {**numbers, "best": self.best, "loss_sum": self.loss_sum}
 
     def restore(self, state: State) -> None:
         self.value, self.scores, self.losses = state["value"], state["scores"], state["losses"]
         self.best = None if state["best"] is None else state["best"].to(self.weights.values.device)
+        self.windows = state.get("windows", int(self.best is not None))  # until 0.2 they were not counted
         self.loss_sum.copy_(state["loss_sum"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -34,6 +35,7 @@ class Consolidated:
 
     memory: LongTermMemory
     rows: list[Row] = field(default_factory=list)  # of evaluations
+    best: dict[str, Any] | None = None  # how the weights were chosen; None: nothing was trained
     generator_curve: list[dict[str, float]] = field(default_factory=list)
     states: dict[str, torch.Tensor] = field(default_factory=dict)  # generated states, for the report only
 
@@ -106,7 +108,7 @@ class Consolidation:
             remembered = self.retention.remember(self.context, memory, agent, objective.new_states)
             objective.close()
             rows = evaluator.finish()
-        return self._result(agent, remembered, rows)
+        return self._result(agent, remembered, rows, trainer.best.record())
 
     def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[TaskObjective, Recall, Trainer]:
         """The objective of the new task, what is recalled, and the trainer of both."""
@@ -127,7 +129,12 @@ class Consolidation:
             student,
             loss=combined.loss,
             batches=combined,
-            best=BestWeights(student, context.settings.long_term.best_window, objective.best_by_score),
+            best=BestWeights(
+                student,
+                context.settings.long_term.best_window,
+                by_score=objective.best_by_score,
+                min_episodes=context.settings.training.best_episodes,
+            ),
             experience=objective.experience,
             after_steps=objective.after_steps,
             constants={"alpha": recall.alpha},
@@ -136,10 +143,12 @@ class Consolidation:
         context.checkpointer.register("recall", recall)
         return objective, recall, trainer
 
-    def _result(self, agent: QNetwork, remembered: Remembered, rows: list[Row]) -> Consolidated:
+    def _result(
+        self, agent: QNetwork, remembered: Remembered, rows: list[Row], best: dict[str, Any] | None = None
+    ) -> Consolidated:
         memory = LongTermMemory(state_tensors(agent), tuple(task.name for task in self.tasks), remembered.retained)
         states = {}
         if generator := memory.part("generator"):
             fitted = generator_for(self.context.settings).load(self.context, generator)
             states["generated"] = fitted.sample(STORED_STATES, self.context.rng("pictures")).cpu()
-        return Consolidated(memory, rows, remembered.curve, states)
+        return Consolidated(memory, rows, best, remembered.curve, states)

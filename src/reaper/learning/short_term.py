@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -26,6 +27,7 @@ class TrainedAgent:
     weights: dict[str, torch.Tensor]
     value_mean: float  # of its Q-values over its replay, for conditions that standardise them
     value_std: float
+    best: dict[str, Any]  # how its weights were chosen
     rows: list[Row] = field(default_factory=list)  # of its evaluations
     states: dict[str, torch.Tensor] = field(default_factory=dict)  # real states, for the report only
 
@@ -39,7 +41,12 @@ class ShortTerm:
         weights = FlatWeights(self.network)
         self.experience = Experience(context, task)
         self.q_learning = QLearning(context, weights, self.experience.replay)
-        self.best = BestWeights(weights, self.settings.best_window, by_score=True)
+        self.best = BestWeights(
+            weights,
+            self.settings.best_window,
+            by_score=True,
+            min_episodes=context.settings.training.best_episodes,
+        )
         self.trainer = Trainer(
             context,
             weights,
@@ -62,7 +69,14 @@ class ShortTerm:
                 values = self.network(replay.sample_states(VALUE_STATES, context.rng("value statistics")))
             states = {"real": replay.distinct_states(STORED_STATES, context.rng("pictures")).cpu()}
             rows = evaluator.finish()
-        return TrainedAgent(state_tensors(self.network), float(values.mean()), float(values.std()), rows, states)
+        return TrainedAgent(
+            weights=state_tensors(self.network),
+            value_mean=float(values.mean()),
+            value_std=float(values.std()),
+            rows=rows,
+            best=self.best.record(),
+            states=states,
+        )
 
     def close(self) -> None:
         """Closes the environments."""

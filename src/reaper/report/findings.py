@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from reaper.report.last_weights import last_weights
 from reaper.report.scores import ConditionScores, SequenceScores
 from reaper.report.text_table import number
 
@@ -144,6 +145,7 @@ def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
             "and settings adds it."
         )
     found += undefined_note(scores)
+    found += last_weights(scores)
     if scores.complete and max(len(condition.complete) for condition in scores.complete) == 1:
         found.append("One seed: differences between conditions may be due to chance.")
     if scores.conditions and len(scores.tasks) == 1:

@@ -26,7 +26,7 @@ DEVIATIONS = (
     ("RMSProp", "TensorFlow's, with epsilon inside the square root; weights from a truncated normal distribution"),
     ("GAN", "SAME padding; 200,000 alternating steps are 100,000 of each network"),
     ("Replay of the first task", "collected again by the finished teacher, so that no replay is handed on"),
-    ("Best weights", "windows do not overlap; short-term by score, long-term by loss"),
+    ("Best weights", "windows do not overlap; short-term by score, once enough episodes finished; long-term by loss"),
     (
         "Reset boundaries",
         "all environments are reset every `training.reset-interval` agent steps of each: longer than an Atari game",

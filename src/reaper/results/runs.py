@@ -28,6 +28,15 @@ class Phase:
     rows: Rows
 
 
+@dataclass(frozen=True)
+class LastWeights:
+    """An agent that has the last weights of its training, since no window counted from which to choose the best."""
+
+    task: str
+    long_term: bool  # else it is the task's teacher
+    by_score: bool  # what a window would have been chosen by; else by loss
+
+
 @dataclass
 class RunResult:
     """One condition on one sequence with one seed."""
@@ -44,6 +53,7 @@ class RunResult:
     random: np.ndarray  # (tasks, episodes): random play
     memory_bytes: list[int | None]  # size of the long-term memory after each task; None where there is none yet
     phases: list[Phase]
+    last_weights: list[LastWeights]
     seconds: dict[str, float]  # wall time by stage digest
     missing: int  # stages still to run
     record: RunRecord
@@ -128,6 +138,7 @@ def _read_run(store: Store, record: RunRecord) -> RunResult:
             store.stage(digest).document("memory")["bytes"] if store.has(digest) else None for digest in record.memories
         ],
         phases=_phases(store, record, settings),
+        last_weights=_last_weights(store, record),
         seconds={digest: store.stage(digest).provenance().seconds for digest in finished},
         missing=len(digests) - len(finished),
         record=record,
@@ -166,6 +177,18 @@ def rows_after(record: RunRecord, k: int, rows_of: Callable[[str], Rows]) -> Row
         return rows
     own = rows_of(record.singles[0])
     return [*own, *(row for row in rows if not own or row["task"] != record.tasks[0])]
+
+
+def _last_weights(store: Store, record: RunRecord) -> list[LastWeights]:
+    """Of the finished stages; those of version 0.2 did not record it."""
+    found = []
+    for role in ("teachers", "memories"):
+        for task, digest in zip(record.tasks, record.of_role(role), strict=False):
+            stage = store.stage(digest) if store.has(digest) else None
+            if stage and stage.has("best_weights.json"):
+                best = stage.document("best_weights")
+                found += [] if best["windows"] else [LastWeights(task, role == "memories", best["by"] == "score")]
+    return found
 
 
 def stages_of(record: RunRecord) -> list[str]:

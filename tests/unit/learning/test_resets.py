@@ -206,3 +206,29 @@ def test_a_collection_resets_once():
     assert len(envs_of(collection).seeds) == 1
     assert not replay.truncated.any()
     assert replay.frames[:, 0].max() == EPISODE - 1
+
+
+# -- the best weights of a game whose episodes are longer than a window
+
+
+@pytest.mark.parametrize(
+    ("episodes", "windows", "chosen_at"),
+    [
+        (ENVS, 2, 240),  # all four finish after 180 and after 364 agent steps, with equal scores: the first window wins
+        (ENVS + 1, 1, 400),  # one after the other is not enough
+        (2 * ENVS + 1, 0, TOTAL),  # so many never finish: the last weights
+    ],
+)
+def test_a_window_grows_until_enough_episodes_finished(monkeypatch, episodes, windows, chosen_at):
+    learner = new_learner(with_overrides(SETTINGS, {"training.best-episodes": episodes}))  # windows of 80 agent steps
+    weights, end_window = {}, learner.best.end_window
+
+    def remember_weights():
+        weights[learner.trainer.agent_steps] = learner.trainer.weights.values.clone()
+        end_window()
+
+    monkeypatch.setattr(learner.best, "end_window", remember_weights)
+    trained = learner.learn()
+    assert trained.best == {"by": "score", "windows": windows, "value": float(EPISODE) if windows else None}
+    assert list(weights) == [80, 160, 240, 320, 400, 480]
+    assert learner.trainer.weights.values.equal(weights[chosen_at])

@@ -61,6 +61,7 @@ class ConsolidateStage(StageKind):
         tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "states": done.states}
         memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
         documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}
+        documents |= {"best_weights": done.best} if done.best else {}
         return Result({name: group for name, group in tensors.items() if group}, documents)
 
     def load(self, spec: Mapping[str, Any], settings: Settings) -> Load:

@@ -26,7 +26,7 @@ class ShortTermStage(StageKind):
         trained = ShortTerm(run.context(task), find_task(task)).learn()
         values = {"mean": trained.value_mean, "deviation": trained.value_std}
         tensors = {"agent": trained.weights, "states": trained.states}
-        return Result(tensors, {"values": values, "rows": trained.rows})
+        return Result(tensors, {"values": values, "rows": trained.rows, "best_weights": trained.best})
 
     def load(self, spec: Mapping[str, Any], settings: Settings) -> Load:
         return training_load(settings, settings.short_term.agent_steps, num_tasks=1)
