@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,12 +14,16 @@ from reaper.context import Context
 from reaper.errors import UserError
 from reaper.learning.actor import Actor, new_actor
 from reaper.learning.found_memory import check_memory
+from reaper.learning.frame_stack import push_frames
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.find import RunChoice, find_memory
 from reaper.tasks.observation import ObservationSpec, to_picture
 from reaper.tasks.sequence import find_task, match_task, open_human_view
 from reaper.tasks.task import VectorTask
 from reaper.zoo import locate
+
+if TYPE_CHECKING:
+    import gymnasium
 
 
 class Agent:
@@ -35,25 +40,73 @@ class Agent:
         return self.context.observation
 
     @torch.no_grad()
-    def predict(self, observation: np.ndarray, deterministic: bool = True) -> tuple[np.ndarray, None]:
-        """The action for one state, or for each of a batch of states, as in Stable-Baselines3: the second value is the
-        state of a recurrent policy, which this is not. Without `deterministic`, actions are epsilon-greedy."""
-        states, spec = np.asarray(observation), self.observation
-        is_batch = states.ndim == len(spec.shape) + 1
-        if states.dtype != spec.dtype or states.shape[is_batch:] != spec.shape:
-            raise UserError(f"an observation is {spec.dtype} of shape {spec.shape}, not {states.dtype} {states.shape}")
-        batch = torch.from_numpy(states if is_batch else states[None]).to(self.context.device)
-        actions = self.network(batch).argmax(dim=1)
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: np.ndarray | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The action for one observation, or for each of a batch of them, as Stable-Baselines3's models predict it.
+
+        An observation is a whole state, as environments of `wrap` and `make_env` return it. Then `state` is not needed,
+        and None comes back. Or it is a single frame: then `state` is the stack of frames so far, which this call
+        returns for the next one, and `episode_start` says which environments have just been reset; theirs start anew.
+
+        With `deterministic` the action of the largest output is chosen, otherwise epsilon-greedily, with the epsilon of
+        evaluations (0.05 in the paper).
+        """
+        given, spec = np.asarray(observation), self.observation
+        is_batch = given.ndim == len(spec.shape) + 1
+        batch = given if is_batch else given[None]
+        if batch.dtype != spec.dtype or batch.shape[1:] not in (spec.shape, spec.frame.shape):
+            wanted = f"{spec.dtype} of shape {spec.shape}, or a frame of shape {spec.frame.shape}"
+            raise UserError(f"an observation is {wanted}, not {given.dtype} {given.shape}")
+        stacks = None if batch.shape[1:] == spec.shape else self._stack(batch, state, episode_start)
+        states = torch.tensor(batch) if stacks is None else stacks
+        actions = self.network(states.to(self.context.device)).argmax(dim=1)
         if not deterministic:
             actions = self._explore(actions)
         chosen = actions.cpu().numpy()
-        return (chosen if is_batch else chosen[0]), None
+        return (chosen if is_batch else chosen[0]), None if stacks is None else stacks.numpy()
+
+    def _stack(self, frames: np.ndarray, stacks: np.ndarray | None, episode_start: np.ndarray | None) -> torch.Tensor:
+        """(N, *frame.shape) pushed onto (N, *observation.shape); None stands for stacks of which all start anew."""
+        shape = (len(frames), *self.observation.shape)
+        starts = np.zeros(len(frames), bool) if episode_start is None else np.reshape(episode_start, -1).astype(bool)
+        if len(starts) != len(frames):
+            raise UserError(f"episode_start has {len(starts)} entries for {len(frames)} observations")
+        if stacks is None and not starts.all():
+            raise UserError("a single frame is no state: pass the state that predict returned, or episode_start")
+        before = np.zeros(shape, frames.dtype) if stacks is None else np.asarray(stacks)
+        if before.shape != shape or before.dtype != frames.dtype:
+            raise UserError(f"the state that predict returns is {frames.dtype} of shape {shape}, not {before.shape}")
+        states = torch.tensor(before)
+        push_frames(states, torch.zeros(len(frames)), torch.tensor(frames), torch.tensor(starts))
+        return states
 
     def _explore(self, actions: torch.Tensor) -> torch.Tensor:
         epsilon, count, device = self.context.settings.evaluation.epsilon, len(actions), self.context.device
         explores = torch.rand(count, generator=self._rng, device=device) < epsilon
         random = torch.randint(self.context.num_actions, (count,), generator=self._rng, device=device)
         return torch.where(explores, random, actions)
+
+    def wrap(self, env: gymnasium.Env) -> gymnasium.Env:
+        """Any Gymnasium environment with images and discrete actions, as this agent sees it: grey, resized and stacked
+        frames, and the agent's action set. An Atari environment of ale-py also skips and pools frames, starts with
+        no-ops and takes the joystick's actions, as in training; make it with `frameskip=1` and
+        `repeat_action_probability=0.0`."""
+        from reaper.tasks.wrappers import wrap
+
+        return wrap(env, self.observation, self.context.num_actions)
+
+    def make_env(self, task: str) -> gymnasium.Env:
+        """A plain Gymnasium environment of one of the agent's tasks, exactly as in training."""
+        from reaper.tasks.task_env import TaskEnv
+        from reaper.tasks.wrappers import stack_frames
+
+        envs = self.context.open(find_task(match_task(self.tasks, task)), 1)
+        return stack_frames(TaskEnv(envs), self.observation)
 
     def play(self, task: str, seed: int = 0, human_view: bool = False) -> Iterator[tuple[np.ndarray, float]]:
         """Plays one episode, and yields each frame (height, width) with the return so far. With `human_view`, frames

@@ -23,7 +23,11 @@ from reaper.results.metrics import METRICS
 from reaper.retention import RETENTIONS
 from reaper.study.conditions import CONDITIONS
 from reaper.study.options import StudyOptions
+from reaper.tasks.arcade import ARCADE
+from reaper.tasks.observation import ObservationSpec
 from reaper.tasks.sequence import TASKS
+from reaper.tasks.task import EnvOptions
+from reaper.tasks.task_env import TaskEnv
 
 PYTHON = [block for page in PAGES for block in blocks(page) if block.language == "python"]
 RUN = ["README.md", "docs/guides/environment.md", "docs/guides/method.md"]
@@ -73,7 +77,8 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reaper, "run", run_tiny)
     monkeypatch.chdir(tmp_path)
     example = ModuleType("example")
-    example.observation = np.zeros((2, 16, 16), np.uint8)  # type: ignore[attr-defined]
+    catch = ARCADE["catch"].open(EnvOptions(1, ObservationSpec((1, 16, 16))))
+    example.observation, example.env = np.zeros((2, 16, 16), np.uint8), TaskEnv(catch)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "example", example)
     for block in blocks(ROOT / name):
         if block.language == "python":

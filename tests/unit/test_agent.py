@@ -1,11 +1,17 @@
 """Loading a trained agent, predicting actions and playing."""
 
+import warnings
+
 import numpy as np
 import pytest
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import reaper
 from reaper.errors import UserError
 from reaper.storage.store import Store
+from reaper.tasks.sequence import find_task
+from reaper.tasks.task_env import TaskEnv
 
 
 def test_predict_takes_one_state_or_many(tiny_run):
@@ -53,3 +59,68 @@ def test_exploration_follows_the_evaluation_settings(tiny_run):
     epsilon = agent.context.settings.evaluation.epsilon
     # A random action is the greedy one in one of six cases.
     assert abs(float((explored != greedy).mean()) - epsilon * 5 / 6) < 0.02
+
+
+# -- the convention of Stable-Baselines3
+
+
+def test_frames_are_stacked_per_environment_from_the_start_of_its_episode(tiny_run):
+    agent = reaper.load(tiny_run, condition="RePR")
+    a, b, c = np.random.default_rng(0).integers(0, 256, (3, 2, *agent.observation.frame.shape), dtype=np.uint8)
+    state, steps = None, [(a, [True, True]), (b, [False, True]), (c, [False, False])]
+    stacks = [[(a, a), (a, a)], [(a, b), (b, b)], [(b, c), (b, c)]]  # (older, newer) frame of either environment
+    for (frames, starts), expected in zip(steps, stacks, strict=True):
+        actions, state = agent.predict(frames, state=state, episode_start=np.array(starts))
+        states = np.stack([np.concatenate([old[i], new[i]]) for i, (old, new) in enumerate(expected)])
+        assert np.array_equal(state, states)
+        assert actions.tolist() == agent.predict(states)[0].tolist()
+    action, single = agent.predict(a[0], episode_start=[True])
+    assert (action.shape, single.shape) == ((), (1, *agent.observation.shape))
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ({}, "a single frame is no state"),
+        ({"episode_start": [True, False]}, "a single frame is no state"),
+        ({"episode_start": [True]}, "episode_start has 1 entries for 2 observations"),
+        ({"state": np.zeros((2, 3, 16, 16), np.uint8)}, r"is uint8 of shape \(2, 2, 16, 16\), not \(2, 3, 16, 16\)"),
+        ({"state": False}, r"not \(\)"),
+    ],
+)
+def test_frames_without_what_came_before_are_refused(tiny_run, more, complaint):
+    agent = reaper.load(tiny_run, condition="RePR")
+    with pytest.raises(UserError, match=complaint):
+        agent.predict(np.zeros((2, *agent.observation.frame.shape), np.uint8), **more)
+
+
+def returns(agent, make, num_envs):
+    """What SB3 measures on a vectorised environment, seeded so that another one plays the same episodes."""
+    envs = DummyVecEnv([make] * num_envs)
+    envs.seed(7)
+    return evaluate_policy(agent, envs, n_eval_episodes=2 * num_envs, return_episode_rewards=True, warn=False)
+
+
+def test_stable_baselines3_evaluates_an_agent_on_plain_and_vectorised_environments():
+    agent = reaper.load("pretrained:arcade-3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing is wrapped with a Monitor
+        mean, deviation = evaluate_policy(agent, agent.make_env("catch"), n_eval_episodes=2)
+    assert (mean, deviation) == (28.0, 0.0)  # it catches everything
+    rewards, lengths = returns(agent, lambda: agent.make_env("shooter"), num_envs=3)
+    assert len(rewards) == 6
+    assert min(rewards) > 25
+    # An environment of single frames leads to the same episodes: predict carries the stacks.
+    frames = returns(agent, lambda: TaskEnv(agent.context.open(find_task("shooter"), 1)), num_envs=3)
+    assert frames == (rewards, lengths)
+    # So does wrapping that environment.
+    wrapped = returns(agent, lambda: agent.wrap(TaskEnv(agent.context.open(find_task("shooter"), 1))), num_envs=3)
+    assert wrapped == (rewards, lengths)
+
+
+def test_an_environment_of_a_task_is_made_by_its_short_name(tiny_run):
+    agent = reaper.load(tiny_run, condition="RePR")
+    env = agent.make_env("Frog")
+    assert env.reset(seed=0)[0].shape == agent.observation.shape
+    with pytest.raises(UserError, match="unknown task 'pong'"):
+        agent.make_env("pong")

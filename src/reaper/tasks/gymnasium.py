@@ -86,7 +86,7 @@ def gymnasium_task(name: str) -> Task:
     environment.close()
     if not isinstance(action, gymnasium.spaces.Discrete):
         raise UserError(f"{name} has {type(action).__name__} actions; a task needs discrete ones")
-    if not _is_image(observation):
+    if not is_image(observation):
         raise UserError(f"{name} observes {observation}; a task needs uint8 images (height, width[, 1 or 3])")
     return Task(
         name=name,
@@ -97,7 +97,8 @@ def gymnasium_task(name: str) -> Task:
     )
 
 
-def _is_image(space: gymnasium.Space) -> bool:
+def is_image(space: gymnasium.Space) -> bool:
+    """Whether these are images that `to_grey` takes."""
     shape = space.shape or ()
     is_uint8 = isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8
     return is_uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[-1] in (1, 3)))

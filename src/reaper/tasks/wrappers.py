@@ -1,0 +1,58 @@
+"""The preprocessing that an agent was trained with, for any Gymnasium environment.
+
+    environment's image -> grey, resized frame -> stack of frames, the oldest first -> agent
+    agent's action -> action of the environment
+
+An Atari environment of ale-py also skips and pools frames as training did (atari_wrapper.py).
+"""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+from gymnasium.wrappers import FrameStackObservation, ReshapeObservation, TransformAction, TransformObservation
+
+from reaper.errors import UserError
+from reaper.tasks.atari_wrapper import AtariScreen, shows_screen
+from reaper.tasks.gymnasium import is_image, to_grey
+from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.task_env import box
+
+
+def wrap(env: gymnasium.Env, state: ObservationSpec, num_actions: int) -> gymnasium.Env:
+    """The environment as an agent sees it that observes `state` and chooses among `num_actions` actions."""
+    if not isinstance(env, gymnasium.Env):
+        what = f"{type(env).__module__.partition('.')[0]}.{type(env).__name__}"
+        raise UserError(f"wrap takes one gymnasium.Env, not {what}; wrap each copy before you vectorise them")
+    if not isinstance(env.action_space, Discrete):
+        raise UserError(f"{_name(env)} has {type(env.action_space).__name__} actions; an agent takes discrete ones")
+    return stack_frames(_with_actions(_with_frames(env, state.frame), num_actions), state)
+
+
+def stack_frames(env: gymnasium.Env, state: ObservationSpec) -> gymnasium.Env:
+    """States instead of frames; at the start of an episode its first frame stands in for the frames before it."""
+    stacked = FrameStackObservation(env, state.frame_stack, padding_type="reset")  # (frame_stack, *frame.shape)
+    return ReshapeObservation(stacked, state.shape)
+
+
+def _with_frames(env: gymnasium.Env, frame: ObservationSpec) -> gymnasium.Env:
+    space = env.observation_space
+    if space.shape == frame.shape and space.dtype == np.dtype(frame.dtype):
+        return env
+    if shows_screen(env):
+        return AtariScreen(env, frame)
+    if not is_image(space):
+        raise UserError(f"{_name(env)} observes {space}; this agent needs {frame}, or uint8 images to make them of")
+    return TransformObservation(env, lambda image: to_grey(image[None], *frame.shape[1:])[0], box(frame))
+
+
+def _with_actions(env: gymnasium.Env, num_actions: int) -> gymnasium.Env:
+    """As in training: an action that the environment does not have becomes its first, a no-op."""
+    assert isinstance(env.action_space, Discrete)
+    first, known = int(env.action_space.start), int(env.action_space.n)
+    return TransformAction(env, lambda action: first + (action if action < known else 0), Discrete(num_actions))
+
+
+def _name(env: gymnasium.Env) -> str:
+    return env.spec.id if env.spec else type(env.unwrapped).__name__
