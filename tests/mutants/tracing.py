@@ -27,7 +27,6 @@ class Tracing:
         self.coverage = coverage.Coverage.current()
         self.seconds: dict[str, float] = defaultdict(float)  # by test and by fixture
         self.fixtures: dict[str, list[str]] = {}  # test -> the shared fixtures it uses
-        self.files: dict[str, str] = {}  # test -> its file
         self.failed: set[str] = set()
         self.shared: dict[str, float] = {}  # shared fixtures that have run
 
@@ -39,7 +38,6 @@ class Tracing:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
         self.switch(item.nodeid)
-        self.fixtures[item.nodeid] = list(item.fixturenames)
         start, inside = time.perf_counter(), sum(self.shared.values())
         try:
             return (yield)
