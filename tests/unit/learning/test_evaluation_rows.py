@@ -1,0 +1,84 @@
+"""Evaluations: their progress, their rows, and those that an interruption left over."""
+
+import torch
+from evaluations import CATCH, DODGE, new_context, new_job
+
+from reaper.context import state_tensors
+from reaper.learning.evaluation.blocking import BlockingEvaluator
+from reaper.learning.evaluation.episodes import evaluate, measure_pace
+from reaper.progress import CurvePoints, PhaseProgress, Progress
+
+
+def events_of(run):
+    events = []
+    context = new_context(concurrent=False, progress=Progress(events.append, min_interval=0.0))
+    return run(context), events
+
+
+def test_progress_counts_finished_episodes():
+    """Catch has no lives: both of its episodes end with the last step."""
+    _, events = events_of(lambda context: evaluate(context, None, CATCH, 7))
+    inside = [event for event in events if event.phase == "evaluate Catch"]
+    assert {(event.total, event.unit) for event in inside} == {(2, "episodes")}
+    assert [event.done for event in inside] == [0] * 199 + [2]
+
+
+def test_progress_never_runs_backwards_where_episodes_end_one_by_one():
+    _, events = events_of(lambda context: evaluate(context, None, DODGE, 7))
+    done = [event.done for event in events if isinstance(event, PhaseProgress) and event.phase == "evaluate Dodge"]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 2)
+
+
+def test_an_evaluation_that_was_interrupted_between_two_tasks_repeats_neither():
+    context = new_context(concurrent=False)
+    evaluator = BlockingEvaluator(context, context.q_network())
+    evaluator.evaluate([CATCH, DODGE], 120)
+    resumed = BlockingEvaluator(context, context.q_network())
+    state = evaluator.state()
+    resumed.restore({**state, "tasks_done": 1, "rows": state["rows"]})
+    resumed.evaluate([CATCH, DODGE], 240)
+    assert [(row["task"], row["agent_steps"]) for row in resumed.finish()[2:]] == [("dodge", 240)]
+    resumed.evaluate([CATCH, DODGE], 360)
+    assert [(row["task"], row["agent_steps"]) for row in resumed.finish()[3:]] == [("catch", 360), ("dodge", 360)]
+    assert resumed.state()["tasks_done"] == 0
+
+
+def test_a_mean_score_is_logged_per_row():
+    def run(context):
+        evaluator = BlockingEvaluator(context, context.q_network())
+        evaluator.add({"task": "catch", "agent_steps": 5, "scores": [1.0, 2.0, 6.0]})
+
+    _, events = events_of(run)
+    assert events == [CurvePoints(5, {"evaluation/catch": 3.0})]
+
+
+def test_outstanding_evaluations_run_before_others_with_their_own_weights():
+    context = new_context(concurrent=False)
+    network, other = context.q_network(), context.q_network()
+    with torch.no_grad():
+        other.values.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 100.0, 0.0]))  # always to the right
+    evaluator = BlockingEvaluator(context, network)
+    evaluator.inherited = [new_job(60, ("catch", "dodge"), state_tensors(other)), new_job(120, ("catch",))]
+    again = BlockingEvaluator(context, network)
+    again.restore(evaluator.state())
+    again.evaluate([CATCH], 240)
+    rows = again.finish()
+    assert [(row["agent_steps"], row["task"]) for row in rows] == [
+        (60, "catch"),
+        (60, "dodge"),
+        (120, "catch"),
+        (240, "catch"),
+    ]
+    assert rows[0] == evaluate(context, other, CATCH, 60)
+    assert again.inherited == []
+
+
+def test_a_pace_counts_the_steps_after_the_first():
+    context = new_context(concurrent=False)
+    whole = measure_pace(context, context.q_network(), CATCH, seconds=60.0)
+    assert (whole.steps, whole.whole) == (198, True)  # of 199 steps
+    assert 0 < whole.seconds < 60
+    assert whole.startup > 0
+    part = measure_pace(context, context.q_network(), CATCH, seconds=0.0)
+    assert (part.steps, part.whole) == (1, False)
