@@ -1,6 +1,6 @@
 """Mutation testing: makes small faults in the package, one at a time, and counts those that no test notices.
 
-    python tests/mutants [--per-package 60 | --all] [--seed 0] [--seconds 60]
+    python tests/mutants [--per-package 60 | --all] [--seed 0] [--seconds 20]
 
 First the tests run once under coverage.py, in one process. Then each mutant meets the tests that run its line, cheapest
 first, until one fails. Results are kept in `runs/mutants`, and the same command continues there. After a change of the
@@ -21,8 +21,9 @@ from tests_by_line import TestsByLine, trace
 from trial import KILLED, SURVIVED, TIMED_OUT, PackageCopy, choose, import_libraries, run_trial, time_limit
 
 FOLDER = ROOT / "runs" / "mutants"
-# Those of `make test` that may notice; tests of the documentation and of report pages would take longer.
-TESTS = ("tests/unit", "tests/property", "tests/paper", "tests/durable", "tests/samples")
+# Those of `make test` that may notice within seconds. What the others would notice besides counts as survived.
+TESTS = ("tests/unit", "tests/property", "tests/paper", "tests/samples")
+TESTS += tuple(f"tests/durable/test_{name}.py" for name in ("damage", "disk", "hostile", "pack"))
 
 
 def main() -> None:
@@ -120,7 +121,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--per-package", type=int, default=60, metavar="N", help="mutants tried per package")
     parser.add_argument("--all", action="store_true", help="try every mutant")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of tests per mutant at most")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of tests per mutant at most")
     parser.add_argument("--only", default="", metavar="TEXT", help="only files with this in their path")
     parser.add_argument("--trace", action="store_true", help="find out again which test runs which line")
     parser.add_argument("--again", action="store_true", help="repeat the mutants that survived")
