@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from reaper.compute.compilation import flush_denormals, prepare_torch
+from reaper.config.settings import Settings
 from reaper.context import Context, compile_options
 from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
@@ -32,11 +33,10 @@ POINTS = 10  # of the curve
 
 
 def new_learner(
-    task: str, seed: int, device: torch.device, emulator_threads: int | None, overrides: dict[str, str]
+    task: str, settings: Settings, seed: int, device: torch.device, emulator_threads: int | None
 ) -> ShortTerm:
     """Short-term learning of a task, as in a run."""
     sequence = find_sequence(task)
-    _, settings = resolve_settings(sequence, overrides=overrides)
     names, options = ("short-term", sequence.names[0]), compile_options(settings, device)
     context = Context(
         settings, sequence.num_actions, seed, names, device=device, emulator_threads=emulator_threads, **options
@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--task", default="ALE/Boxing-v5")
     parser.add_argument("--steps", type=int, default=2_000_000, help="agent steps")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--preset", help="the settings to start from; see `reaper presets`")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--emulator-threads", type=int, help="threads that step the environments")
     parser.add_argument(
@@ -95,7 +96,7 @@ def main() -> None:
     try:
         device = torch.device(resolve_device(arguments.device))
         overrides = dict(text.split("=", 1) for text in arguments.set if "=" in text)
-        resolve_settings(find_sequence(arguments.task), overrides=overrides)
+        _, settings = resolve_settings(find_sequence(arguments.task), preset=arguments.preset, overrides=overrides)
     except UserError as error:
         parser.error(str(error)[:200])
     if device.type == "cuda" or not arguments.task.startswith("ALE/"):
@@ -105,7 +106,7 @@ def main() -> None:
     if arguments.newest_weights:
         Trainer._acting_weights = lambda self: self.weights
     with flush_denormals():
-        learner = new_learner(arguments.task, arguments.seed, device, arguments.emulator_threads, overrides)
+        learner = new_learner(arguments.task, settings, arguments.seed, device, arguments.emulator_threads)
         episodes = train(learner.trainer, arguments.steps)
         learner.close()
         scores = []

@@ -79,7 +79,7 @@ def _cost_row(name: str, study: Plan | TooFewTasks, options: StudyOptions, estim
         "from_calibration": cost.from_calibration,
         "workers": resources.workers,
         "device": resources.device,
-        "fraction": options.fraction,
+        "fraction": study.config.fraction,
     }
 
 
@@ -141,11 +141,21 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
         console.print(settings, highlight=False)
     for notice in study.notices:
         console.print(f"note: {escape(notice)}", highlight=False, soft_wrap=True)
-    cost = CostEstimator(store).cost(stages, resolve_engine(study, options)[1])
-    left = cost.stages - cost.done
-    summary = f"{cost.stages} stages, {cost.done} done, {left} to run"
-    summary += f": about {duration(cost.hours * 3600)}, predicted from {cost.source}" if left else ""
+    summary = _summary(study, options, store)
     console.print("\n".join(map(escape, [*([reason] if reason else []), summary])), highlight=False)
+
+
+def print_prediction(study: Plan, options: StudyOptions, console: Console) -> None:
+    """What is left to run of a study that is about to start, and how long it will take."""
+    store, _ = open_existing(options.out, study)
+    console.print(escape(f"preset {study.config.preset}: {_summary(study, options, store)}"), highlight=False)
+
+
+def _summary(study: Plan, options: StudyOptions, store: Store | None) -> str:
+    cost = CostEstimator(store).cost(study.stages, resolve_engine(study, options)[1])
+    left = cost.stages - cost.done
+    counts = f"{cost.stages} stages, {cost.done} done, {left} to run"
+    return f"{counts}: about {duration(cost.hours * 3600)}, predicted from {cost.source}" if left else counts
 
 
 def _stage_table(study: Plan, done: set[str]) -> Table:

@@ -1,4 +1,4 @@
-"""`reaper conditions | tasks | engines | settings | equations`: what there is to choose from."""
+"""`reaper conditions | tasks | engines | presets | settings | equations`: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -58,6 +58,16 @@ def settings(arguments: argparse.Namespace, console: Console) -> None:
     presets = list(found[0].defaults)
     rows = [{"setting": f"--{s.name}", "type": s.type, **s.defaults, "about": s.help} for s in found]
     print_rows(rows, ["setting", "type", *presets, "about"], console)
+
+
+def presets(arguments: argparse.Namespace, console: Console) -> None:
+    """The settings in which presets differ, side by side."""
+    import reaper.study.conditions  # noqa: F401 - registers all methods, whose hyper-parameters are settings
+    from reaper.config.overrides import compare_presets
+
+    found = compare_presets()
+    rows = [{"setting": f"--{s.name}", **s.defaults} for s in found]
+    _list(rows, ["setting", *found[0].defaults], arguments, console)
 
 
 def equations(arguments: argparse.Namespace, console: Console) -> None:

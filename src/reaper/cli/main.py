@@ -35,6 +35,7 @@ COMMANDS = {
     "conditions": "listings",
     "tasks": "listings",
     "engines": "listings",
+    "presets": "listings",
     "settings": "listings",
     "equations": "listings",
 }

@@ -136,6 +136,7 @@ def _add_listings(commands: Any) -> None:
         ("conditions", "list every condition and its four axes"),
         ("tasks", "list every task and sequence"),
         ("engines", "list every engine and its options"),
+        ("presets", "compare the presets, setting by setting"),
         ("settings", "list every setting, its value in each preset and its meaning"),
         ("equations", "list every equation of the paper and the function that implements it"),
     ):

@@ -90,6 +90,10 @@ def run_with_display(study: Plan, options: StudyOptions, console: Console | None
     if console:
         for notice in study.notices:
             console.print(f"note: {notice}", highlight=False)
+        if study.config.preset != "arcade" and not options.quiet:  # small games are done before it matters
+            from reaper.cli.dry_run import print_prediction
+
+            print_prediction(study, options, console)
     with show_progress(study.stages, options.log, options.quiet) as listener:
         return run_plan(study, options, listener)
 

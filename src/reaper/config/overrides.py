@@ -5,7 +5,6 @@ The part before the dot is a group of `Settings` or a registered method, built i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any
@@ -88,8 +87,6 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
 
 def at_fraction(settings: Settings, fraction: float) -> Settings:
     """Scales every duration, and nothing else; evaluations stay at least `min_interval` agent steps apart."""
-    if not (math.isfinite(fraction) and 0 < fraction <= 1):
-        raise UserError(f"--fraction must be above 0 and at most 1, not {fraction}")
     for setting in all_settings():
         if info_of(setting.field).duration:
             settings = setting.set(settings, max(1, round(setting.value_in(settings) * fraction)))
@@ -130,6 +127,11 @@ class Description:
     type: str
     defaults: Mapping[str, Any]  # preset -> value
     help: str
+
+
+def compare_presets() -> list[Description]:
+    """The settings that differ between presets."""
+    return [setting for setting in describe_settings() if len(set(map(str, setting.defaults.values()))) > 1]
 
 
 def describe_settings() -> list[Description]:

@@ -39,7 +39,20 @@ ARCADE = Settings(
     },
 )
 
-PRESETS: dict[str, Settings] = {"paper": PAPER, "arcade": ARCADE}
+# Teachers that learn in a tenth of the paper's agent steps: chosen by measuring (docs/lab/teachers.md).
+MODERN = Settings(
+    network=NetworkSettings(initialisation="he"),
+    optimiser=OptimiserSettings(name="adam", learning_rate=2.5e-4, epsilon=1.5e-4),
+    training=TrainingSettings(learning_starts=20_000, exploration_steps=250_000, final_epsilon=0.01),
+    short_term=ShortTermSettings(
+        agent_steps=2_000_000, n_step=2, target="munchausen", target_update_interval=8_000, best_window=100_000
+    ),
+    long_term=LongTermSettings(agent_steps=2_000_000, best_window=100_000),
+    evaluation=EvaluationSettings(interval=500_000),
+    methods={"gan": {"steps": 40_000}},
+)
+
+PRESETS: dict[str, Settings] = {"paper": PAPER, "modern": MODERN, "arcade": ARCADE}
 
 
 def main(settings: Settings) -> Settings:

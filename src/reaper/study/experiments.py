@@ -138,7 +138,7 @@ def find_experiment(name: str) -> Experiment:
 def plan_experiment(name: str, options: StudyOptions) -> Plan:
     """Plans everything that an experiment runs."""
     experiment = find_experiment(name)
-    config = resolve(options, default_tasks=experiment.tasks)
+    config = resolve(options, default_tasks=experiment.tasks, as_in_paper=True)
     count = len(config.sequence.tasks)
     if count < experiment.min_tasks:
         raise TooFewTasks(

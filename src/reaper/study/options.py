@@ -6,6 +6,7 @@ and the one place that reads it.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -16,6 +17,7 @@ from reaper.config.presets import PRESETS
 from reaper.errors import UserError, unknown
 
 DEFAULT_TASKS = "arcade-3"
+MAX_AGENT_STEPS = 10**12
 LOGS = ("auto", "plain", "json", "bars")  # forms of `--log`
 
 
@@ -48,9 +50,16 @@ class StudyOptions:
     )
     seeds: Sequence[int] = option((0,), "one run per seed", type=int, metavar="SEED", defines_study=True)
     fraction: float = option(1.0, "share of the training budget, above 0 and at most 1", type=float, defines_study=True)
+    agent_steps: str | None = option(
+        None,
+        "the budget instead of --fraction: agent steps of short-term training per task (2m, 500k, 20000), to which all "
+        "other durations are scaled",
+        metavar="STEPS",
+        defines_study=True,
+    )
     preset: str | None = option(
         None,
-        f"the settings to start from: {', '.join(PRESETS)} (default: the one made for the tasks)",
+        f"the settings to start from: {', '.join(PRESETS)} (default: the one made for the tasks, or that of --out)",
         metavar="NAME",
         defines_study=True,
     )
@@ -119,6 +128,12 @@ class StudyOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", Path(self.out))
         object.__setattr__(self, "seeds", tuple(self.seeds))
+        if not (math.isfinite(self.fraction) and 0 < self.fraction <= 1):
+            raise UserError(f"--fraction must be above 0 and at most 1, not {self.fraction}")
+        if self.agent_steps is not None:
+            count_from(self.agent_steps)
+            if self.fraction != 1:
+                raise UserError("--agent-steps and --fraction both set the budget; give one of them")
         if not self.seeds or any(seed < 0 for seed in self.seeds):
             raise UserError(f"--seeds must be whole numbers of at least 0, not {list(self.seeds)}")
         for name in ("workers", "emulator_threads"):
@@ -129,6 +144,10 @@ class StudyOptions:
             raise unknown("--log", self.log, LOGS)
         if self.continue_from is None and not (self.from_condition is None and self.from_seed is None):
             raise UserError("--from-condition and --from-seed go with --continue-from")
+
+    def fraction_of(self, agent_steps: int) -> float:
+        """The share of a preset's budget, given its agent steps of short-term training."""
+        return self.fraction if self.agent_steps is None else count_from(self.agent_steps) / agent_steps
 
     def command(self, *words: str) -> str:
         """The command line that runs the same study: `words` (`run RePR`) and the options that results depend on."""
@@ -141,6 +160,19 @@ class StudyOptions:
         for name, value in self.overrides.items():
             given += [flag(name), str(value)]
         return shlex.join(["reaper", *words, *given])
+
+
+def count_from(text: str | int) -> int:
+    """A number of agent steps as people write it: 2m, 500k, 20000."""
+    word = str(text).strip().lower()
+    factor = {"k": 1_000, "m": 1_000_000}.get(word[-1:], 1)
+    try:
+        count = float(word.rstrip("km") if factor > 1 else word) * factor
+    except ValueError:
+        count = math.nan
+    if not (math.isfinite(count) and 1 <= count <= MAX_AGENT_STEPS and count == int(count)):
+        raise UserError(f"--agent-steps takes a number of agent steps such as 2m, 500k or 20000, not {str(text)!r}")
+    return int(count)
 
 
 def flag(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from reaper import version
@@ -17,6 +18,7 @@ from reaper.config.settings import Settings
 from reaper.config.sparse_json import to_json
 from reaper.errors import UserError, unknown
 from reaper.storage.records import ExperimentRecord, StoreHeader
+from reaper.storage.store import Store
 from reaper.study.chains import Chain, build_chain, unique_stages
 from reaper.study.conditions import Condition, find_condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
@@ -34,6 +36,7 @@ class StudyConfig:
     sequence: Sequence
     seeds: tuple[int, ...]
     preset: str
+    fraction: float  # of the preset's budget
     settings: Settings
     user_values: Mapping[str, Any]  # settings that the user gave, by dotted name; they hold in every condition
     initial_memory: InitialMemory | None = None  # that learns the tasks after those it knows
@@ -42,7 +45,7 @@ class StudyConfig:
     def header(self) -> StoreHeader:
         """What all stages in an output folder have in common; a folder with another header is refused."""
         settings = to_json(self.settings)
-        return StoreHeader(version.VERSION, self.preset, self.options.fraction, settings, self.user_values)
+        return StoreHeader(version.VERSION, self.preset, self.fraction, settings, self.user_values)
 
     def command(self, *words: str) -> str:
         """The command line that runs the same study."""
@@ -96,12 +99,15 @@ def plan(conditions: Many[str], options: StudyOptions) -> Plan:
     return Plan(config, chains)
 
 
-def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS) -> StudyConfig:
-    """Checks everything that can be checked before any work is done."""
+def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS, *, as_in_paper: bool = False) -> StudyConfig:
+    """Checks everything that can be checked before any work is done. `as_in_paper`: by default with its settings."""
     sequence = find_sequence(options.tasks or default_tasks)
-    preset, settings = resolve_settings(
-        sequence, preset=options.preset, fraction=options.fraction, overrides=options.overrides
-    )
+    default = sequence.paper_preset if as_in_paper else sequence.preset
+    preset = options.preset or _preset_of(options.out, sequence) or default
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    fraction = options.fraction_of(PRESETS[preset].short_term.agent_steps)
+    preset, settings = resolve_settings(sequence, preset=preset, fraction=fraction, overrides=options.overrides)
     memory = None
     if options.continue_from is not None:
         memory = open_initial_memory(options.continue_from, options.from_condition, options.from_seed)
@@ -111,10 +117,20 @@ def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS) -> StudyC
         sequence=sequence,
         seeds=seeds,
         preset=preset,
+        fraction=fraction,
         settings=settings,
         user_values=parse_overrides(options.overrides),
         initial_memory=memory,
     )
+
+
+def _preset_of(out: Path, sequence: Sequence) -> str | None:
+    """The preset of the study that an output folder holds, for resizable images, for which there are several: to
+    continue that study, nobody needs to remember it."""
+    if sequence.preset == "arcade" or not (out / "reaper.json").exists():
+        return None
+    recorded = Store.open(out).header.preset
+    return recorded if recorded in PRESETS and recorded != "arcade" else None
 
 
 def resolve_settings(

@@ -81,7 +81,12 @@ class Sequence:
     @property
     def preset(self) -> str:
         """The preset whose numbers fit these tasks."""
-        return "arcade" if all(task.observation for task in self.tasks) else "paper"
+        return "arcade" if all(task.observation for task in self.tasks) else "modern"
+
+    @property
+    def paper_preset(self) -> str:
+        """The preset for reproducing the paper on these tasks."""
+        return "arcade" if self.preset == "arcade" else "paper"
 
     def observation(self, settings: ObservationSettings) -> ObservationSpec:
         """What an agent of these tasks sees; a task that cannot be observed so is refused."""

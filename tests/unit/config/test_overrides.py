@@ -140,7 +140,7 @@ def test_every_setting_is_described():
     described = {row.name: row for row in describe_settings()}
     assert list(described) == setting_names()
     row = described["gan.steps"]
-    assert (row.type, row.defaults) == ("int", {"paper": 200_000, "arcade": 6_000})
+    assert (row.type, row.defaults) == ("int", {"paper": 200_000, "modern": 40_000, "arcade": 6_000})
     assert [row.name for row in described.values() if not row.help] == []
 
 
