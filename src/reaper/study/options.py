@@ -167,7 +167,7 @@ def count_from(text: str | int) -> int:
     word = str(text).strip().lower()
     factor = {"k": 1_000, "m": 1_000_000}.get(word[-1:], 1)
     try:
-        count = float(word.rstrip("km") if factor > 1 else word) * factor
+        count = float(word[:-1] if factor > 1 else word) * factor
     except ValueError:
         count = math.nan
     if not (math.isfinite(count) and 1 <= count <= MAX_AGENT_STEPS and count == int(count)):
