@@ -23,7 +23,7 @@ from trial import KILLED, SURVIVED, TIMED_OUT, PackageCopy, choose, import_libra
 FOLDER = ROOT / "runs" / "mutants"
 # Those of `make test` that may notice within seconds. What the others would notice besides counts as survived.
 TESTS = ("tests/unit", "tests/property", "tests/paper", "tests/samples")
-TESTS += tuple(f"tests/durable/test_{name}.py" for name in ("damage", "disk", "hostile", "pack"))
+TESTS += tuple(f"tests/durable/test_{name}.py" for name in ("damage", "disk", "hostile", "pack", "stops"))
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from reaper.config.presets import ARCADE, PAPER
 from reaper.networks.convolutional import ConvQNetwork
-from reaper.tasks.observation import state_spec
+from reaper.tasks.observation import ObservationSpec, state_spec
 
 ATARI_STATE = state_spec(PAPER.observation)
 ARCADE_STATE = state_spec(ARCADE.observation)
@@ -28,3 +28,66 @@ def test_initialisation_is_the_papers():
     # A normal cut at two standard deviations has 0.8796 of its deviation left.
     assert weight.std().item() == pytest.approx(0.01 * 0.8796, rel=0.01)
     assert all((p == 0.01).all() for name, p in network.named_parameters() if name.endswith("bias"))
+
+
+def layers(network):
+    """(shape of the weights, stride, padding) of its convolutions, then the shapes of its dense layers."""
+    convolutions = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
+    dense = [tuple(m.weight.shape) for m in network.modules() if isinstance(m, torch.nn.Linear)]
+    return [(tuple(m.weight.shape), m.stride[0], m.padding[0]) for m in convolutions], dense
+
+
+def test_layers_are_those_of_the_table():
+    assert layers(ConvQNetwork(ATARI_STATE, 18)) == (
+        [((32, 4, 8, 8), 4, 0), ((64, 32, 4, 4), 2, 0), ((64, 64, 3, 3), 1, 0)],
+        [(512, 7 * 7 * 64), (18, 512)],
+    )
+
+
+def test_small_networks_are_smaller_and_padded():
+    assert layers(ConvQNetwork(ARCADE_STATE, 6)) == (
+        [((16, 2, 4, 4), 2, 1), ((32, 16, 4, 4), 2, 1)],
+        [(128, 4 * 4 * 32), (6, 128)],
+    )
+
+
+def test_width_multiplies_every_hidden_layer():
+    assert layers(ConvQNetwork(ARCADE_STATE, 6, width=2)) == (
+        [((32, 2, 4, 4), 2, 1), ((64, 32, 4, 4), 2, 1)],
+        [(256, 4 * 4 * 64), (6, 256)],
+    )
+
+
+def test_the_smallest_frames_have_twelve_pixels_per_side():
+    network = ConvQNetwork(ObservationSpec((2, 12, 12), frame_stack=2), 3)
+    assert network(torch.zeros(1, 2, 12, 12, dtype=torch.uint8)).shape == (1, 3)
+
+
+@pytest.mark.parametrize("state", [ATARI_STATE, ARCADE_STATE], ids=["atari", "arcade"])
+@pytest.mark.parametrize("space_to_depth", [False, True])
+def test_values_are_those_of_the_layers_one_by_one(state, space_to_depth):
+    network = ConvQNetwork(state, 5)
+    network.initialise("he", torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias"):
+                parameter.copy_(torch.linspace(-0.1, 0.1, len(parameter)))
+        states = torch.randint(0, 256, (3, *state.shape), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
+        x = states.float() / 255
+        for layer in network.modules():
+            if isinstance(layer, torch.nn.Conv2d):
+                kernel, bias = layer.weight, layer.bias
+                x = torch.nn.functional.conv2d(x, kernel, bias, stride=layer.stride, padding=layer.padding).relu()
+        x = (x.flatten(1) @ network.hidden.weight.T + network.hidden.bias).relu()
+        expected = x @ network.values.weight.T + network.values.bias
+        network.space_to_depth = space_to_depth
+        torch.testing.assert_close(network(states), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_he_initialisation_is_uniform_and_scaled_to_the_inputs():
+    network = ConvQNetwork(ARCADE_STATE, 6)
+    network.initialise("he", torch.Generator().manual_seed(0))
+    weight, bound = network.hidden.weight, (6 / 512) ** 0.5  # 512 inputs
+    assert weight.abs().max().item() == pytest.approx(bound, rel=1e-3)
+    assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.01)
+    assert not any(p.any() for name, p in network.named_parameters() if name.endswith("bias"))
