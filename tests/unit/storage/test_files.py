@@ -93,7 +93,8 @@ def test_a_folder_that_fails_leaves_nothing(tmp_path):
             (building / "one").write_text("1")
             raise ZeroDivisionError
 
-    pytest.raises(ZeroDivisionError, fail)
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert list(tmp_path.iterdir()) == []
 
 
