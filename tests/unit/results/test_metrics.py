@@ -120,3 +120,15 @@ def test_bootstrap_is_repeatable_and_narrows_with_more_seeds():
     assert metrics.bootstrap_interval(few) == (low, high)
     narrow_low, narrow_high = metrics.bootstrap_interval(many)
     assert low < narrow_low < 0.5 < narrow_high < high
+
+
+def test_a_bootstrap_interval_is_of_the_mean_over_seeds():
+    assert metrics.bootstrap_interval([2.5]) == (2.5, 2.5)
+    low, high = metrics.bootstrap_interval([0.0, 1.0])
+    assert (low, high) == (0.0, 1.0)  # of two values, a quarter of the resamples are twice the same
+    # A mean of 100 values has a standard error of 0.0289: 1.96 of them either way, less for a narrower interval.
+    values = np.linspace(0, 1, 100)
+    low, high = metrics.bootstrap_interval(values)
+    assert (low, high) == pytest.approx((0.5 - 1.96 * 0.0292, 0.5 + 1.96 * 0.0292), abs=0.003)
+    low, high = metrics.bootstrap_interval(values, level=0.5)
+    assert (low, high) == pytest.approx((0.5 - 0.6745 * 0.0292, 0.5 + 0.6745 * 0.0292), abs=0.003)
