@@ -14,6 +14,7 @@ from reaper.config.overrides import Setting, all_settings
 from reaper.config.presets import PRESETS
 from reaper.equations import EQUATIONS
 from reaper.results import tidy
+from reaper.results.continual_world import CONTINUAL_WORLD, WINDOWS
 from reaper.results.metrics import METRICS
 from reaper.storage import manifests, pack_file, records, store
 from reaper.study.conditions import CONDITIONS  # registers all methods, whose fields are settings
@@ -112,6 +113,12 @@ def emulator() -> str:
     return table(("argument", "value", "meaning"), rows)
 
 
+def continual_world() -> str:
+    """Continual World's metrics."""
+    rows = [(m.name, m.definition, m.formula) for m in CONTINUAL_WORLD.values()]
+    return table(("metric", "what it is", "formula"), rows) + f"\n\n{WINDOWS}"
+
+
 def output_folder() -> str:
     """The tree in the docstring of the store."""
     tree = (store.__doc__ or "").partition("\n\n")[2].strip()
@@ -138,6 +145,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "conditions": conditions,
     "equations": equations,
     "metrics": metrics,
+    "continual world": continual_world,
     "emulator": emulator,
     "output folder": output_folder,
     "format versions": format_versions,

@@ -52,7 +52,8 @@ SINGLE: Mapping[str, Score] = MappingProxyType(
 
 # The text next to that table.
 HUMAN: Mapping[str, float] = MappingProxyType({ROAD_RUNNER: 7845, BOXING: 4, JAMES_BOND: 407})
-COMPRESSED_REHEARSAL_GIGABYTES = 0.250  # what `reh` would need if its items were compressed
+# A footnote to the same text: the memory of a condition if its items were compressed.
+COMPRESSED_GIGABYTES: Mapping[str, float] = MappingProxyType({"reh": 0.250})
 QUOTED_RATIOS: Mapping[str, float] = MappingProxyType({"reh": 0.90, "RePR": 0.80})
 
 # Table scratch: a new student distilled from real or generated items; one seed. None: not one of its tasks.

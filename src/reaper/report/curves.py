@@ -10,11 +10,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reaper.paper.results import HUMAN
 from reaper.report.scores import ConditionScores, SequenceScores, mean_of_known
 from reaper.report.theme import LIGHT, WIDTH, Theme, new_figure, style_of
 from reaper.results.runs import RunResult
 
-ALONE, RANDOM = "learnt alone", "random play"  # reference levels
+ALONE, RANDOM, HUMAN_LEVEL = "learnt alone", "random play", "human (paper)"  # reference levels
 Ends = dict[str, tuple[int, float]]  # condition -> agent steps and score at the end of its curve
 LABEL_POINTS = 9.5  # height of a label's line
 PANEL_LETTERS = 68  # how many letters of a phase's label fit across a panel
@@ -69,9 +70,9 @@ def learning_curves(scores: SequenceScores, conditions: list[ConditionScores], t
     panels[-1].set_xlabel(f"agent steps ({unit})")
     panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value / size:g}")
     figure.align_ylabels(panels)
-    known = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
-    names = [name for name in (ALONE, RANDOM) if name in known]
-    figure.legend([known[name] for name in names], names, loc="outside upper left", ncols=2, fontsize=8.5)
+    known = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    names = [name for name in (ALONE, RANDOM, HUMAN_LEVEL) if name in known]
+    figure.legend([known[name] for name in names], names, loc="outside upper left", ncols=3, fontsize=8.5)
     return figure
 
 
@@ -92,6 +93,7 @@ def _panel(axes: Axes, scores: SequenceScores, conditions: list[ConditionScores]
     runs = [run for condition in conditions for run in condition.runs]
     _reference_line(axes, ALONE, [run.single[task] for run in runs], theme, linestyle="solid")
     _reference_line(axes, RANDOM, [run.random[task] for run in runs], theme, linestyle=(0, (1, 2.5)))
+    _reference_line(axes, HUMAN_LEVEL, [np.array([HUMAN.get(name, math.nan)])], theme, linestyle=(0, (5, 2, 1, 2)))
     axes.set_ylabel(scores.titles[task], fontweight="bold")
     axes.tick_params(labelsize=8)
     axes.margins(y=0.12)

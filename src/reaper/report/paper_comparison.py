@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from reaper.paper.results import SINGLE, Score, average_ratio
+from reaper.paper.results import COMPRESSED_GIGABYTES, SINGLE, Score, average_ratio
 from reaper.report.findings import listed
 from reaper.report.references import Reference
 from reaper.report.scores import ConditionScores, SequenceScores
@@ -43,7 +43,7 @@ def paper_table(scores: SequenceScores) -> TextTable | None:
     ours = [_ours(row) for _, row, _ in rows]
     for j, title in enumerate(scores.titles):
         columns[title] = [_printed(own[j], theirs[j]) for own, (_, _, theirs) in zip(ours, rows, strict=True)]
-    columns |= _share_columns(scores, rows) | _memory_column(rows)
+    columns |= _share_columns(scores, rows) | _memory_columns(rows)
     share = scores.share_of_budget
     columns["verdict"] = [
         verdict(scores.titles, own, theirs, share) for own, (_, _, theirs) in zip(ours, rows, strict=True)
@@ -102,9 +102,17 @@ def _percent(share: float) -> str:
     return UNKNOWN if math.isnan(share) else f"{share * 100:.0f} %"
 
 
-def _memory_column(rows: list[Row]) -> dict[str, list[str]]:
-    sizes = [row.published_bytes or math.nan if isinstance(row, ConditionScores) else math.nan for _, row, _ in rows]
+def _memory_columns(rows: list[Row]) -> dict[str, list[str]]:
+    """The paper's memory, and for a condition with raw items what it would be if they were compressed."""
+    sizes = [row.published_bytes if isinstance(row, ConditionScores) else math.nan for _, row, _ in rows]
     if all(map(math.isnan, sizes)):
         return {}
     name, size, decimals = memory_unit(sizes)
-    return {f"memory in the paper ({name})": [number(value / size, decimals) for value in sizes]}
+    columns = {f"memory in the paper ({name})": [number(value / size, decimals) for value in sizes]}
+    compressed = [
+        COMPRESSED_GIGABYTES.get(label, math.nan) * 1e9 if not math.isnan(own) else math.nan
+        for (label, _, _), own in zip(rows, sizes, strict=True)
+    ]
+    if not all(map(math.isnan, compressed)):
+        columns[f"compressed in the paper ({name})"] = [number(value / size, decimals) for value in compressed]
+    return columns

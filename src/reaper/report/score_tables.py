@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from reaper.paper.results import HUMAN
 from reaper.report.paper_comparison import paper_table
-from reaper.report.scores import ConditionScores, SequenceScores
+from reaper.report.scores import ConditionScores, SequenceScores, count_of_tasks
 from reaper.report.text_table import UNKNOWN, TextTable, decimals_for, mean_and_deviation, memory_unit, number, score
+from reaper.results.continual_world import CONTINUAL_WORLD, WINDOWS
 from reaper.results.metrics import METRICS, bootstrap_interval
 
 UNDEFINED = "A dash under a task: undefined, because the single-task DQN is no better than random play."
@@ -20,18 +22,24 @@ def score_table(scores: SequenceScores) -> TextTable:
     rows = [(condition.name, condition.episodes) for condition in scores.conditions]
     rows += [(reference.label, reference.episodes) for reference in scores.references]
     columns: dict[str, list[str]] = {"condition": [label for label, _ in rows]}
-    for j, title in enumerate(scores.titles):
+    human = any(task in HUMAN for task in scores.tasks)
+    columns["condition"] += ["human"] if human else []
+    for j, (task, title) in enumerate(zip(scores.tasks, scores.titles, strict=True)):
         cells = [mean_and_deviation(episodes[j]) for _, episodes in rows]
         decimals = decimals_for(mean for mean, _ in cells)
         columns[title] = [score(*cell, decimals) for cell in cells]
-    padding = [UNKNOWN] * len(scores.references)
+        columns[title] += [number(HUMAN.get(task, math.nan), decimals)] if human else []
+    padding = [UNKNOWN] * (len(columns["condition"]) - len(scores.conditions))
     columns.update({name: [*cells, *padding] for name, cells in _condition_columns(scores).items()})
     notes = ["Mean score of the final agent and standard deviation over all episodes of all seeds."]
+    notes += ["Human: the level of an expert, as the paper quotes it."] if human else []
     if scores.conditions:
         notes.append(
             "The average is of normalised scores: 0 is random play, 1 is a DQN trained on that task alone. Tasks: how "
             "many of them it counts."
         )
+    if any(not math.isnan(condition.compressed_bytes) for condition in scores.conditions):
+        notes.append("Compressed: the memory if its raw items were compressed without loss, from a sample of them.")
     return TextTable("Scores", tuple(columns), list(zip(*columns.values(), strict=True)), notes)
 
 
@@ -40,9 +48,15 @@ def _condition_columns(scores: SequenceScores) -> dict[str, list[str]]:
     if not scores.conditions:
         return {}
     sizes = [condition.memory_bytes for condition in scores.conditions]
+    compressed = [condition.compressed_bytes for condition in scores.conditions]
     unit, size, decimals = memory_unit(sizes)
+    shown = {f"memory ({unit})": sizes, f"compressed ({unit})": compressed}
     return {
-        f"memory ({unit})": [number(value / size, decimals) for value in sizes],
+        **{
+            name: [number(value / size, decimals) for value in values]
+            for name, values in shown.items()
+            if not all(map(math.isnan, values)) or values is sizes
+        },
         "average": [_mean(condition.metric("average")) for condition in scores.conditions],
         "tasks": [condition.counted for condition in scores.conditions],
         "seeds": [_seeds(condition) for condition in scores.conditions],
@@ -76,6 +90,23 @@ def metric_table(scores: SequenceScores) -> TextTable:
     return TextTable("Learning and forgetting", header, rows, notes, name="forgetting")
 
 
+def continual_world_table(scores: SequenceScores) -> TextTable:
+    """Continual World's metrics, each defined below the table."""
+    rows = [
+        (row.name, *(_with_interval(row.run_metric(m)) for m in CONTINUAL_WORLD), *_counts(row))
+        for row in scores.conditions
+    ]
+    notes = [f"{m.name.capitalize()}: {m.definition}; {m.formula}." for m in CONTINUAL_WORLD.values()]
+    header = ("condition", *CONTINUAL_WORLD, "tasks", "tasks (transfer)")
+    return TextTable("Continual World's metrics", header, rows, [*notes, WINDOWS], name="continual-world")
+
+
+def _counts(condition: ConditionScores) -> tuple[str, str]:
+    """How many tasks performance and forgetting count, and how many forward transfer does."""
+    transfer = [CONTINUAL_WORLD["forward transfer"].counted(run) for run in condition.complete]
+    return condition.counted, count_of_tasks(transfer, len(condition.episodes))
+
+
 def _mean(values: Sequence[float]) -> str:
     return number(float(np.mean(values))) if len(values) else UNKNOWN
 
@@ -105,5 +136,6 @@ def matrix_table(condition: ConditionScores, titles: Sequence[str]) -> TextTable
 
 def sequence_tables(scores: SequenceScores) -> list[TextTable]:
     """Scores, the paper's where it has any, and the metrics of conditions that learn in sequence."""
-    tables = [score_table(scores), paper_table(scores), metric_table(scores) if scores.conditions else None]
+    tables = [score_table(scores), paper_table(scores)]
+    tables += [metric_table(scores), continual_world_table(scores)] if scores.conditions else []
     return [table for table in tables if table]

@@ -16,6 +16,7 @@ from reaper.report.condition_order import rank_of
 from reaper.report.references import Reference, read_references
 from reaper.report.text_table import UNKNOWN
 from reaper.results import metrics
+from reaper.results.continual_world import CONTINUAL_WORLD
 from reaper.results.runs import RunResult
 
 
@@ -73,6 +74,11 @@ class ConditionScores:
         values = [metrics.METRICS[name](run.matrix, run.first) for run in self.complete]
         return [value for value in values if not np.isnan(value)]
 
+    def run_metric(self, name: str) -> list[float]:
+        """One of Continual World's metrics for each complete seed for which it is defined."""
+        values = [CONTINUAL_WORLD[name](run) for run in self.complete]
+        return [value for value in values if not np.isnan(value)]
+
     @property
     def counted(self) -> str:
         """How many tasks the averages count: "2 of 3", or "2 to 3 of 3" where seeds differ."""
@@ -81,8 +87,12 @@ class ConditionScores:
     @property
     def memory_bytes(self) -> float:
         """Size of the final long-term memory, averaged over seeds."""
-        sizes = [size for run in self.complete if (size := run.memory_bytes[-1]) is not None]
-        return float(np.mean(sizes)) if sizes else float("nan")
+        return _mean_size([run.memory_bytes[-1] for run in self.complete])
+
+    @property
+    def compressed_bytes(self) -> float:
+        """The same if its raw items were compressed; NaN for conditions without raw items."""
+        return _mean_size([run.compressed_bytes[-1] for run in self.complete])
 
     @cached_property
     def raw_matrix(self) -> np.ndarray:
@@ -99,9 +109,10 @@ class ConditionScores:
         return published_scores(self.name, run.tasks, run.settings.long_term.alpha)
 
     @property
-    def published_bytes(self) -> float | None:
+    def published_bytes(self) -> float:
+        """NaN where the paper has no memory size for this condition on these tasks."""
         known = self.published is not None and len(self.episodes) == 3
-        return SCORES[self.name].memory_gigabytes * 1e9 if known else None
+        return SCORES[self.name].memory_gigabytes * 1e9 if known else float("nan")
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,11 @@ class SequenceScores:
             for task, episodes in zip(self.tasks[:known], self.references[0].episodes, strict=False)
             if not len(episodes)
         )
+
+
+def _mean_size(sizes: Sequence[int | None]) -> float:
+    known = [size for size in sizes if size is not None]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _budget_share(settings: Settings) -> float:

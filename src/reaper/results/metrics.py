@@ -29,9 +29,9 @@ class Metric:
     compute: Compute
 
     def __call__(self, matrix: np.ndarray, first: int = 0) -> float:
-        """`first` is the first known row of the matrix: above 0 where a run continues from a memory that already knew
-        tasks 0 to `first`. Those tasks count as learnt at that row."""
-        return self.compute(matrix, first)
+        """NaN if no task counts. `first` is the first known row of the matrix: above 0 where a run continues from a
+        memory that already knew tasks 0 to `first`. Those tasks count as learnt at that row."""
+        return self.compute(matrix, first) if len(counted(matrix)) else float("nan")
 
 
 METRICS: dict[str, Metric] = {}

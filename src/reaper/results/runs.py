@@ -52,8 +52,10 @@ class RunResult:
     single: np.ndarray  # (tasks, episodes): each task's single-task DQN
     random: np.ndarray  # (tasks, episodes): random play
     memory_bytes: list[int | None]  # size of the long-term memory after each task; None where there is none yet
+    compressed_bytes: list[int | None]  # the same if its raw items were compressed; None where that is not known
     phases: list[Phase]
     last_weights: list[LastWeights]
+    teacher_rows: list[Rows]  # of each task's single-task DQN, during its training
     seconds: dict[str, float]  # wall time by stage digest
     missing: int  # stages still to run
     record: RunRecord
@@ -134,15 +136,21 @@ def _read_run(store: Store, record: RunRecord) -> RunResult:
         scores=scores,
         single=single,
         random=random,
-        memory_bytes=[
-            store.stage(digest).document("memory")["bytes"] if store.has(digest) else None for digest in record.memories
-        ],
+        memory_bytes=[_size(store, digest, "bytes") for digest in record.memories],
+        compressed_bytes=[_size(store, digest, "compressed_bytes") for digest in record.memories],
         phases=_phases(store, record, settings),
         last_weights=_last_weights(store, record),
+        teacher_rows=[_rows(store, digest) for digest in record.teachers],
         seconds={digest: store.stage(digest).provenance().seconds for digest in finished},
         missing=len(digests) - len(finished),
         record=record,
     )
+
+
+def _size(store: Store, digest: str, name: str) -> int | None:
+    """A size of a long-term memory; None if it is not finished, or does not state this one."""
+    size = store.stage(digest).document("memory").get(name) if store.has(digest) else None
+    return None if size is None else int(size)
 
 
 def _rows(store: Store, digest: str | None) -> Rows:

@@ -102,6 +102,10 @@ class Retention(ABC):
     def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
         """The most bytes that are passed on after `num_tasks` tasks, besides the agent's weights."""
 
+    def compressed_bytes(self, memory: LongTermMemory) -> int | None:
+        """The size of a memory if its items were compressed without loss; None where it holds no raw items."""
+        return None
+
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         """What this method would recall, but a memory from elsewhere does not hold; None if it holds everything."""
         return None

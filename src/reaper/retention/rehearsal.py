@@ -16,11 +16,14 @@ from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.equations import repr_loss
 from reaper.memory.items import Items, StateSource, compress, decompress
-from reaper.memory.long_term import LongTermMemory
+from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Knowledge, Recall, Remembered, Retention
 from reaper.state import State
 from reaper.tasks.observation import state_spec
+
+END_BYTES = 4  # of the end offset of a compressed item
+COMPRESSED_SAMPLE = 500  # items of each task that are compressed to measure what all of them would take
 
 
 class RecalledItems(Recall):
@@ -80,6 +83,10 @@ class Rehearsal(Retention):
         items.append(new_states.distinct_states(share, rng).cpu())
         return Remembered({f"items.{task}": states for task, states in enumerate(items)})
 
+    def compressed_bytes(self, memory: LongTermMemory) -> int | None:
+        agent = sum(tensor_bytes(tensor) for tensor in memory.agent.values())
+        return agent + sum(_compressed_size(memory.retained[f"items.{task}"]) for task in range(len(memory.tasks)))
+
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         shape = context.observation.shape
         stored = [memory.retained.get(f"items.{task}") for task in range(len(memory.tasks))]
@@ -112,6 +119,9 @@ class CompressedRehearsal(Rehearsal):
         names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]
         return None if all(name in memory.retained for name in names) else "compressed items of every task"
 
+    def compressed_bytes(self, memory: LongTermMemory) -> int | None:
+        return None  # they are compressed already
+
     def _packed(self, memory: LongTermMemory) -> list[list[bytes]]:
         """The compressed items of each earlier task."""
         tasks = []
@@ -140,11 +150,18 @@ class CompressedRehearsal(Rehearsal):
         return Remembered(retained)
 
 
+def _compressed_size(states: torch.Tensor) -> int:
+    """The bytes of these items when compressed, from a sample of them: a whole store would take minutes."""
+    chosen = torch.linspace(0, len(states) - 1, min(len(states), COMPRESSED_SAMPLE)).long()
+    sizes = [len(item) + END_BYTES for item in compress(states[chosen])]
+    return round(len(states) * sum(sizes) / max(1, len(sizes)))
+
+
 def _fill(room: int, packed: Iterable[bytes]) -> list[bytes]:
-    """Takes items while they and their end offsets (four bytes each) fit into `room` bytes."""
+    """Takes items while they and their end offsets fit into `room` bytes."""
     kept: list[bytes] = []
     for item in packed:
-        room -= len(item) + 4
+        room -= len(item) + END_BYTES
         if room < 0:
             break
         kept.append(item)

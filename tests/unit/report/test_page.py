@@ -51,7 +51,8 @@ def test_a_report_has_all_its_files(tmp_path: Path):
     images = {
         f"figures/{name}.{kind}" for name in ("bars", "curves", "matrices", "generated-states-RePR") for kind in KINDS
     }
-    names = ("scores", "forgetting", "generated-states-RePR", "wall-time", "settings", "deviations", "stages")
+    names = ("scores", "forgetting", "continual-world", "generated-states-RePR", "wall-time", "settings")
+    names += ("deviations", "stages")
     tables = {f"tables/{name}.{kind}" for name in names for kind in ("tex", "csv")}
     assert {file for file in files if not file.startswith("cache/")} == {
         *("index.html", "scores.md", "results.csv"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import handmade
 import numpy as np
 import pytest
-from handmade import FORGETS, KEEPS, SETTINGS, make_store, row_of, write_chain
+from handmade import FORGETS, KEEPS, SETTINGS, atari_sequence, make_store, row_of, write_chain
 
 from reaper.report.findings import caveats, final_level, headline
 from reaper.report.page import write_page
+from reaper.report.paper_comparison import paper_table
 from reaper.report.score_tables import metric_table, score_table
 from reaper.report.scores import gather_scores
 from reaper.report.table_formats import csv_table
@@ -119,3 +121,28 @@ def test_one_episode_cannot_show_that_a_task_was_learnt():
     assert not better_than_random(one, many - 10)
     assert not better_than_random(many, one - 10)
     assert not better_than_random(many, np.full(3, np.nan))
+
+
+def test_human_levels_are_shown_for_the_games_that_the_paper_names(tmp_path: Path):
+    atari = atari_sequence()
+    text = markdown_report(make_store(tmp_path / "run", {"RePR": KEEPS}, atari))
+    assert row_of(text, "### Scores", "human")[1:4] == ["7845.0", "4", "407.00"]  # precision as in their columns
+    others = replace(atari, tasks=(atari.tasks[1], *find_sequence("catch,dodge").tasks))
+    text = markdown_report(make_store(tmp_path / "others", {"RePR": KEEPS}, others))
+    assert row_of(text, "### Scores", "human")[1:4] == ["4.0", "–", "–"]
+    assert "| human |" not in markdown_report(make_store(tmp_path / "none", {"RePR": KEEPS}))
+
+
+def test_the_size_of_a_compressed_store(tmp_path: Path):
+    store = make_store(tmp_path / "run", {"reh": KEEPS, "RePR": KEEPS}, atari_sequence())
+    (scores,) = gather_scores(read_results(store))
+    assert "compressed (MB)" not in score_table(scores).header  # not stated by earlier versions
+    for run in scores.runs:
+        run.compressed_bytes[-1] = 1_250_000 if run.name == "reh" else None
+    table = dict(zip(*_header_and_row(score_table(scores), "reh"), strict=True))
+    assert (table["memory (MB)"], table["compressed (MB)"]) == ("7.50", "1.25")
+    assert dict(zip(*_header_and_row(score_table(scores), "RePR"), strict=True))["compressed (MB)"] == "–"
+    published = paper_table(scores)
+    assert published
+    paper = dict(zip(*_header_and_row(published, "reh"), strict=True))
+    assert (paper["memory in the paper (GB)"], paper["compressed in the paper (GB)"]) == ("7.063", "0.250")

@@ -10,7 +10,7 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
-from reaper.memory.items import Items
+from reaper.memory.items import Items, compress
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention import (
     EWC,
@@ -219,3 +219,15 @@ def test_a_short_term_generator_is_adopted_only_by_pseudo_rehearsal():
     generator = {"layers.0.weight": torch.ones(2)}
     assert PseudoRehearsal().adopt(generator).retained == {"generator.layers.0.weight": generator["layers.0.weight"]}
     assert Rehearsal().adopt(generator) is None
+
+
+def test_what_a_raw_store_would_take_compressed():
+    """A sample of equal items measures all of them exactly; of a few items all are measured."""
+    agent = {"weight": torch.zeros(10)}  # 40 bytes
+    plain, noise = torch.zeros(700, 2, 16, 16, dtype=torch.uint8), torch.randint(0, 255, (9, 2, 16, 16)).byte()
+    memory = LongTermMemory(agent, ("a", "b"), {"items.0": plain, "items.1": noise})
+    items = [*compress(plain[:1]) * 700, *compress(noise)]
+    assert Rehearsal().compressed_bytes(memory) == 40 + sum(len(item) + 4 for item in items)  # with its end offset
+    assert LimitedRehearsal().compressed_bytes(memory) == Rehearsal().compressed_bytes(memory)
+    for method in (CompressedRehearsal(), PseudoRehearsal(), NoRetention(), EWC()):
+        assert method.compressed_bytes(memory) is None

@@ -59,6 +59,15 @@ def test_the_predicted_size_of_a_memory_is_what_a_run_writes(all_conditions):
             assert written[chain.condition.name] == expected, chain.condition.name
 
 
+def test_a_raw_store_states_its_compressed_size(all_conditions):
+    for result in read_results(all_conditions):
+        for raw, compressed in zip(result.memory_bytes, result.compressed_bytes, strict=True):
+            if result.condition["retention"]["name"] in ("rehearsal", "limited-rehearsal"):
+                assert 0 < compressed < raw, result.name
+            else:
+                assert compressed is None, result.name
+
+
 def test_only_unfinished_learning_needs_memory(all_conditions, tmp_path):
     """Evaluating finished agents needs no replay buffer; a study that has not begun does."""
     from reaper.errors import UserError

@@ -60,6 +60,8 @@ class ConsolidateStage(StageKind):
         done = consolidation.run(read_complete_memory(parents["memory"]) if "memory" in parents else None)
         tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "states": done.states}
         memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
+        if (compressed := consolidation.retention.compressed_bytes(done.memory)) is not None:
+            memory["compressed_bytes"] = compressed
         documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}
         documents |= {"best_weights": done.best} if done.best else {}
         return Result({name: group for name, group in tensors.items() if group}, documents)

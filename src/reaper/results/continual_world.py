@@ -1,0 +1,100 @@
+"""The metrics of Continual World (Wołczyk et al., 2021), which many papers on continual reinforcement learning report.
+
+All use normalised scores in place of success rates, and count only tasks for which these are defined. Tables, the
+page and the documentation take names and definitions from `CONTINUAL_WORLD`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reaper.results.runs import Rows, RunResult
+
+MAX_SINGLE_AREA = 0.99  # above, the single-task DQN leaves no room for transfer, and the quotient explodes
+
+
+@dataclass(frozen=True)
+class RunMetric:
+    """The mean over tasks of something that depends on a whole run, not only on its score matrix."""
+
+    name: str  # a table's heading
+    definition: str  # a sentence without a full stop, as it follows the name
+    formula: str  # R[k, j] as in metrics.py
+    by_task: Callable[[RunResult], np.ndarray]  # NaN for tasks that do not count
+
+    def __call__(self, run: RunResult) -> float:
+        """NaN where no task counts."""
+        values = self.by_task(run)
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else float("nan")
+
+    def counted(self, run: RunResult) -> int:
+        """How many tasks the mean counts."""
+        return int((~np.isnan(self.by_task(run))).sum())
+
+
+def performance(run: RunResult) -> np.ndarray:
+    return run.matrix[-1]
+
+
+def forgetting(run: RunResult) -> np.ndarray:
+    """Tasks that a run knew before it began count as learnt at its first known row."""
+    learnt = np.array([run.matrix[max(j, run.first), j] for j in range(len(run.tasks))])
+    return learnt - run.matrix[-1]
+
+
+def forward_transfer(run: RunResult) -> np.ndarray:
+    """NaN also for tasks without a window in this run, and where the single-task DQN leaves no room for transfer."""
+    area = run.normalise(areas(run.tasks, [phase.rows for phase in run.phases]))
+    single = run.normalise(areas(run.tasks, run.teacher_rows))
+    room = np.where(single <= MAX_SINGLE_AREA, 1 - single, np.nan)
+    return (area - single) / room
+
+
+def areas(tasks: Sequence[str], windows: Sequence[Rows]) -> np.ndarray:
+    """The mean score on each task over its own window; NaN where it was not evaluated there.
+
+    An evaluation stands for the agent steps since the one before it.
+    """
+    found = np.full(len(tasks), np.nan)
+    for j, (task, rows) in enumerate(zip(tasks, windows, strict=False)):
+        points = sorted((row["agent_steps"], float(np.mean(row["scores"]))) for row in rows if row["task"] == task)
+        steps = np.diff([0, *(step for step, _ in points)])
+        if steps.sum() > 0:
+            found[j] = np.average([score for _, score in points], weights=steps)
+    return found
+
+
+_TABLE = (
+    RunMetric(
+        "performance",
+        "the mean over all tasks after the last one, which is the average of the other tables",
+        "mean over j of R[N-1, j]",
+        performance,
+    ),
+    RunMetric(
+        "forgetting",
+        "the score at the end of a task's own training minus that at the end of the sequence, averaged over all tasks; "
+        "the last task counts as 0",
+        "mean over j of R[j, j] - R[N-1, j]",
+        forgetting,
+    ),
+    RunMetric(
+        "forward transfer",
+        "how much of the room above the learning curve of the single-task DQN the agent's own curve fills, averaged "
+        "over all tasks; 0 is no faster than the single-task DQN, 1 is its final level from the start",
+        "mean over j of (AUC_j - AUC_single_j) / (1 - AUC_single_j)",
+        forward_transfer,
+    ),
+)
+CONTINUAL_WORLD = {metric.name: metric for metric in _TABLE}
+
+WINDOWS = (
+    "AUC is the mean normalised score on a task over its own window: the consolidation in which the long-term agent "
+    "learns it, without the training of its teacher. AUC_single is that of the single-task DQN over its whole "
+    "training. The first task's agent is its single-task DQN, so its forward transfer is 0. A task is left out where a "
+    f"window has no evaluation, or where AUC_single is above {MAX_SINGLE_AREA:g}."
+)
