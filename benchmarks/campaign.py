@@ -61,7 +61,7 @@ def say(text: str) -> None:
 
 def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
     description = {"conditions": arguments.conditions, "tasks": arguments.tasks, "seeds": [arguments.seed]}
-    description |= {"fraction": arguments.fraction, "overrides": overrides}
+    description |= {"preset": arguments.preset, "fraction": arguments.fraction, "overrides": overrides}
     study = plan(arguments.conditions, campaign_options(description))
     store = Store.open_for(arguments.home / "store", study.header)
     write_checksummed(arguments.home / DESCRIPTION, description)

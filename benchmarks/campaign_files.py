@@ -32,7 +32,7 @@ def read_plan(folder: Path, **resources: Any) -> Plan:
 
 def campaign_options(description: Mapping[str, Any], **resources: Any) -> StudyOptions:
     """The options of the study, with the resources of this machine."""
-    study = {name: description[name] for name in ("tasks", "seeds", "fraction", "overrides")}
+    study = {name: description.get(name) for name in ("tasks", "seeds", "preset", "fraction", "overrides")}
     return StudyOptions(**study, **{"device": "cpu", **resources})
 
 

@@ -33,6 +33,7 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conditions", nargs="+")
     parser.add_argument("--tasks", default="atari-3")
     parser.add_argument("--fraction", type=float, required=True)
+    parser.add_argument("--preset", help="the settings to start from (default: the one made for the tasks)")
     parser.add_argument("--seed", type=int, default=0)
 
 
