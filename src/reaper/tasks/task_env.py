@@ -17,7 +17,7 @@ def box(spec: ObservationSpec) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(low, high, spec.shape, np.dtype(spec.dtype).type)
 
 
-class TaskEnv(gymnasium.Env[np.ndarray, int]):
+class TaskEnv(gymnasium.Env[np.ndarray, Any]):
     """Emits the task's own observations, one frame at a time, and rewards that are never clipped."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
