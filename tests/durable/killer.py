@@ -13,9 +13,7 @@ work, and may be killed anywhere in it.
 """
 
 import json
-import os
 import random
-import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import plan_tiny, run_plan  # sets one thread
+from killing import kill_when, running_stages
 
 import reaper.study.stage_run
 from reaper.monitoring import event_files, images
@@ -47,30 +46,14 @@ def new_study(conditions):
 def attempt(conditions, out, seconds, targets=frozenset()):
     """Runs the study in a child process and kills it after so many seconds, or later, as soon as one of the target
     stages is running. Returns the stages that were running; None if the study had finished before."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            run_plan(new_study(conditions), out)
-            code = 0
-        finally:
-            os._exit(code)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end or (targets and targets.isdisjoint(running_stages(out))):
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            assert os.waitstatus_to_exitcode(status) == 0, f"the run failed: {status}"
-            return None
-        time.sleep(0.002)
-    running = running_stages(out)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return running
+    end, running = time.monotonic() + seconds, set()
 
+    def due():
+        nonlocal running
+        running = running_stages(out)
+        return time.monotonic() >= end and not (targets and targets.isdisjoint(running))
 
-def running_stages(out):
-    """Their digests."""
-    return {path.name for path in out.glob("locks/*")}
+    return running if kill_when(due, lambda: run_plan(new_study(conditions), out)) else None
 
 
 @dataclass

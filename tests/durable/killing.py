@@ -1,4 +1,4 @@
-"""What the killers share: work in a child process that is killed at some moment, and the processes it leaves behind.
+"""What the killers share: work in a child process that is killed at some moment, and what it leaves behind.
 
 Worker processes import the main module again, so a killer imports nothing slow at its top: its workers then start like
 those of the `reaper` command.
@@ -70,3 +70,25 @@ def seconds_until_gone(mark, limit):
             raise AssertionError(f"left after {limit:g} s: {left}")
         time.sleep(0.01)
     return time.monotonic() - start
+
+
+def running_stages(out):
+    """Their digests: those whose lock is held. The file of a lock outlives a process that was killed."""
+    held = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
+    files = [path for path in out.glob("locks/*") if path.name != "run"]  # that one is held by the engine
+    return {path.name for path in files if str(inode_of(path)) in held}
+
+
+def inode_of(path):
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None  # it has just been removed
+
+
+def artefacts(out):
+    """Every file of the results, except the record of when and where they were made."""
+    folders = ("stages", "runs", "experiments")
+    found = [path for folder in folders for path in sorted((out / folder).rglob("*")) if path.is_file()]
+    files = [path for path in [*found, out / "reaper.json"] if path.name != "provenance.json"]
+    return {str(path.relative_to(out)): path.read_bytes() for path in files}

@@ -7,16 +7,9 @@ from pathlib import Path
 
 import pytest
 from curves import read_curves, same_curves
+from killing import artefacts
 
 KILLER = Path(__file__).parent / "killer.py"
-
-
-def artefacts(out):
-    """Every file of the results, except the record of when and where they were made."""
-    folders = ("stages", "runs", "experiments")
-    found = [path for folder in folders for path in sorted((out / folder).rglob("*")) if path.is_file()]
-    files = [path for path in [*found, out / "reaper.json"] if path.name != "provenance.json"]
-    return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
 def kill_and_compare(tmp_path, kills, conditions, mode="random"):
