@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: demo play test test-long mutants check format docs bench clean
+.PHONY: demo play test test-long soak mutants check format docs bench clean
 
 demo: .venv/base  ## RePR and no-reh on three small games; ends in a report page
 	$(BIN)/reaper demo
@@ -16,6 +16,11 @@ test: .venv/dev  ## everything but the long tests
 
 test-long: .venv/dev  ## the learning tests and everything else that takes minutes
 	$(BIN)/python -m pytest -q -m long
+
+KILLS ?= 300
+WORKERS ?= 1
+soak: .venv/dev  ## kills studies at random moments; results must be the same bytes, and no process may be left
+	$(BIN)/python tests/durable/soak.py --kills $(KILLS) --workers $(WORKERS)
 
 mutants: .venv/dev  ## how many small faults the tests notice; about an hour, and the same command continues
 	$(BIN)/python tests/mutants

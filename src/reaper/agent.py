@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from reaper.compute.threads import threads_for
 from reaper.context import Context
 from reaper.errors import UserError
 from reaper.learning.actor import Actor, new_actor
@@ -64,7 +65,8 @@ class Agent:
             raise UserError(f"an observation is {wanted}, not {given.dtype} {given.shape}")
         stacks = None if batch.shape[1:] == spec.shape else self._stack(batch, state, episode_start)
         states = torch.tensor(batch) if stacks is None else stacks
-        actions = self.network(states.to(self.context.device)).argmax(dim=1)
+        with threads_for(len(states)):
+            actions = self.network(states.to(self.context.device)).argmax(dim=1)
         if not deterministic:
             actions = self._explore(actions)
         chosen = actions.cpu().numpy()

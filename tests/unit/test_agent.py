@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -49,6 +50,23 @@ def test_an_episode_is_played_to_its_end(tiny_run):
     assert len(frames) == 200
     assert frames[0].shape == (16, 16)
     assert scores[-1] == list(agent.play("catch", seed=3))[-1][1]
+
+
+def test_playing_and_predicting_few_actions_use_one_thread(tiny_run):
+    """A second thread makes so small a batch no faster, and on a busy machine much slower."""
+    agent, used = reaper.load(tiny_run, condition="no-reh"), []
+    agent.network.register_forward_hook(lambda *_: used.append(torch.get_num_threads()))
+    states = np.zeros((64, *agent.observation.shape), np.uint8)
+    torch.set_num_threads(2)
+    try:
+        list(agent.play("catch"))
+        agent.predict(states[0])
+        agent.predict(states[:3])
+        assert set(used) == {1}
+        agent.predict(states)
+        assert used[-1] == torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)  # as in all other tests
 
 
 def test_exploration_follows_the_evaluation_settings(tiny_run):

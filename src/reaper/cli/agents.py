@@ -8,6 +8,7 @@ import json
 from rich.console import Console
 
 from reaper.agent import load
+from reaper.cli.episode_progress import show_episode
 from reaper.cli.listings import print_rows
 from reaper.errors import UserError
 from reaper.report.videos import write_video
@@ -31,12 +32,15 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
     task = find_task(match_task(agent.tasks, arguments.task))
     for number in range(arguments.episodes):
         recorded = bool(arguments.video) and number == 0
-        episode = agent.play(task.name, seed=number, human_view=recorded)
+        with show_episode(f"{task.title}, episode {number + 1} of {arguments.episodes}") as progress:
+            episode = agent.play(task.name, seed=number, human_view=recorded)
+            if recorded:
+                watched = progress.watch(episode, then=f"writing {arguments.video}")
+                score = write_video(arguments.video, watched, task.title)
+            else:
+                *_, (_, score) = progress.watch(episode)
         if recorded:
-            score = write_video(arguments.video, episode, task.title)
             console.print(f"video: {arguments.video}", highlight=False)
-        else:
-            *_, (_, score) = episode
         console.print(f"{task.title}, episode {number + 1}: {score:g}", highlight=False)
 
 

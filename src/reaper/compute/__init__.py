@@ -2,6 +2,7 @@
 
 update            a loss becomes an update: run eagerly, compiled, or captured in a CUDA graph
 optimiser         all weights as one flat vector, and RMSProp and Adam on it
+threads           one thread for small batches on a CPU
 compilation       torch.compile where it pays; compute dtype; denormals
 cuda_graph        a sequence of kernels captured once and replayed
 stream_gate       work enqueued on a stream before its input exists

@@ -20,6 +20,7 @@ import torch
 
 from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.stream_gate import StreamGate, new_stream_gate
+from reaper.compute.threads import threads_for
 from reaper.learning.exploration import ForwardPass, greedy_actions
 from reaper.learning.frame_stack import FrameStack
 from reaper.tasks.task import Step
@@ -59,7 +60,7 @@ class GreedyPolicy:
             self._network, self._graph, self._up_to_date = network, None, False
         if not self._up_to_date:
             self.wait_for_learner()
-            with torch.cuda.stream(self._stream):
+            with torch.cuda.stream(self._stream), threads_for(len(self.frames.states)):
                 return greedy_actions(self._forward, network, self.frames.states).cpu().numpy()
         self.synchronize()
         return self._host_actions
