@@ -4,7 +4,7 @@
 
 Three small studies take turns; together they have stages of every kind and every condition. Each is killed and resumed
 until it is finished. Then every artefact must have the same bytes as that of the study that was never killed, and after
-every kill no process may be left. With one worker, the experiments evaluate in a process of their own, as on a GPU.
+every kill no process may be left. With one worker, `item-quality` evaluates in a process of its own, as on a GPU.
 
 A quarter of the kills come at any time after the start, while workers may still import, and half at any time after the
 first stage has begun. The others wait for a kind of stage that has hardly been hit.
@@ -60,6 +60,10 @@ class Moment:
         return self.since is not None and time.monotonic() - self.since >= self.delay
 
 
+def unfinished(out, kinds):
+    return {digest: kind for digest, kind in kinds.items() if not (out / "stages" / digest).exists()}
+
+
 @dataclass
 class Soak:
     kills: int
@@ -89,7 +93,7 @@ class Soak:
         self.hits.update(dict.fromkeys(kinds.values(), 0))
         while self.killed < self.kills:
             self.resumed += bool(list(out.glob("unfinished/*/[0-9]*")))
-            moment = Moment(out, *self.draw(kinds))
+            moment = Moment(out, *self.draw(unfinished(out, kinds)))
             if not kill_when(moment.due, lambda: run_plan(study, out)):
                 break
             self.killed += 1
@@ -100,7 +104,8 @@ class Soak:
         self.compare(name, out)
 
     def draw(self, kinds):
-        """The stages that the next kill waits for, and how many seconds it comes after the first of them has begun."""
+        """The stages that the next kill waits for, one of `kinds`, and how many seconds it comes after the first of
+        them has begun."""
         draw, delay = self.rng.random(), self.rng.uniform(0.0, LONGEST)
         rare = {digest for digest, kind in kinds.items() if self.hits[kind] < ENOUGH_HITS}
         if draw < 0.25:
@@ -141,7 +146,7 @@ def main():
         started, turn = time.monotonic(), 0
         while soak.killed < soak.kills:
             name = arguments.studies[turn % len(arguments.studies)]
-            _evaluate_concurrently(name != "conditions")
+            _evaluate_concurrently(name == "item-quality")
             soak.run_killed(name)
             turn += 1
             minutes = (time.monotonic() - started) / 60
