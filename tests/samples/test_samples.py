@@ -18,6 +18,7 @@ from reaper.errors import UserError
 from reaper.learning.found_memory import check_memory
 from reaper.progress import PhaseProgress
 from reaper.results.runs import read_results
+from reaper.retention import CompressedRehearsal
 from reaper.storage.pack import import_pack
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
@@ -84,9 +85,15 @@ def test_every_condition_and_experiment_keeps_its_stages_and_scores(version, tmp
 
 def as_before(chain, study):
     """The chain as versions before 0.3 planned it. Those applied a condition's variant to the user's values, which it
-    could replace; in all other conditions the user's values hold now as they did then. And they evaluated the first
-    agent of every condition on all tasks; now the conditions share an evaluation."""
+    could replace; in all other conditions the user's values hold now as they did then. They had one codec for items.
+    And they evaluated the first agent of every condition on all tasks; now the conditions share an evaluation."""
     before = chain
+    if isinstance(chain.condition.retention, CompressedRehearsal):
+        codec = {"compressed-rehearsal.codec": "zlib"}
+        sequence = find_sequence(chain.sequence.name)
+        before = build_chain(chain.condition, sequence, chain.seed, study.config.settings, user_values=codec)
+        assert differences(before.settings, chain.settings).keys() == {"compressed-rehearsal.codec"}
+        before.command = chain.command
     if chain.condition.variant != "main":
         sequence = find_sequence(chain.sequence.name)
         before = build_chain(chain.condition, sequence, chain.seed, study.config.settings)

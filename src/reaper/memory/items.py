@@ -1,8 +1,7 @@
-"""Items: states that represent a task, stored or generated, raw or losslessly compressed."""
+"""Items: states that represent a task, stored or generated."""
 
 from __future__ import annotations
 
-import zlib
 from typing import Protocol
 
 import numpy as np
@@ -86,19 +85,3 @@ class Items:
     def with_targets(self, network: torch.nn.Module, chunk: int = 1000) -> Items:
         """The same items with the network's outputs as targets. The network is frozen, so they are computed once."""
         return Items(self.states, torch.cat([network(states) for states in self.states.split(chunk)]))
-
-
-def compress(states: torch.Tensor) -> list[bytes]:
-    """Compresses each state separately, so that any of them can be dropped. After the first, channels are stored as
-    differences from the one before, which are mostly zero."""
-    pixels = states.cpu().numpy()
-    differences = pixels.copy()
-    differences[:, 1:] = pixels[:, 1:] - pixels[:, :-1]  # uint8 arithmetic wraps around, both ways
-    return [zlib.compress(state.tobytes(), 9) for state in differences]
-
-
-def decompress(compressed: list[bytes], state_shape: tuple[int, ...]) -> torch.Tensor:
-    """The inverse of `compress`."""
-    raw = b"".join(zlib.decompress(state) for state in compressed)
-    differences = np.frombuffer(raw, dtype=np.uint8).reshape(-1, *state_shape)
-    return torch.from_numpy(np.cumsum(differences, axis=1, dtype=np.uint8))

@@ -54,6 +54,8 @@ SINGLE: Mapping[str, Score] = MappingProxyType(
 HUMAN: Mapping[str, float] = MappingProxyType({ROAD_RUNNER: 7845, BOXING: 4, JAMES_BOND: 407})
 # A footnote to the same text: the memory of a condition if its items were compressed.
 COMPRESSED_GIGABYTES: Mapping[str, float] = MappingProxyType({"reh": 0.250})
+# Table exp-conds: the real items that a condition stores.
+STORED_ITEMS: Mapping[str, int] = MappingProxyType({"reh-limit": 600, "reh-limit-comp": 17_000})
 QUOTED_RATIOS: Mapping[str, float] = MappingProxyType({"reh": 0.90, "RePR": 0.80})
 
 # Table scratch: a new student distilled from real or generated items; one seed. None: not one of its tasks.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reaper.paper.results import HUMAN
+from reaper.paper.results import HUMAN, STORED_ITEMS
 from reaper.report.paper_comparison import paper_table
 from reaper.report.scores import ConditionScores, SequenceScores, count_of_tasks
 from reaper.report.text_table import UNKNOWN, TextTable, decimals_for, mean_and_deviation, memory_unit, number, score
@@ -40,6 +40,8 @@ def score_table(scores: SequenceScores) -> TextTable:
         )
     if any(not math.isnan(condition.compressed_bytes) for condition in scores.conditions):
         notes.append("Compressed: the memory if its raw items were compressed without loss, from a sample of them.")
+    if stored := [_stored_items(row) for row in scores.conditions if not math.isnan(row.stored_items)]:
+        notes.append(f"Real items in the final memory: {', '.join(stored)}.")
     return TextTable("Scores", tuple(columns), list(zip(*columns.values(), strict=True)), notes)
 
 
@@ -61,6 +63,11 @@ def _condition_columns(scores: SequenceScores) -> dict[str, list[str]]:
         "tasks": [condition.counted for condition in scores.conditions],
         "seeds": [_seeds(condition) for condition in scores.conditions],
     }
+
+
+def _stored_items(condition: ConditionScores) -> str:
+    paper = STORED_ITEMS.get(condition.name) if condition.published else None
+    return f"{condition.name} {condition.stored_items:,.0f}" + (f" (paper {paper:,})" if paper else "")
 
 
 def _seeds(condition: ConditionScores) -> str:

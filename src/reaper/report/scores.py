@@ -94,6 +94,11 @@ class ConditionScores:
         """The same if its raw items were compressed; NaN for conditions without raw items."""
         return _mean_size([run.compressed_bytes[-1] for run in self.complete])
 
+    @property
+    def stored_items(self) -> float:
+        """How many real items the final memory holds; NaN for conditions that store none."""
+        return _mean_size([run.stored_items[-1] for run in self.complete])
+
     @cached_property
     def raw_matrix(self) -> np.ndarray:
         return mean_of_known([run.scores.mean(axis=2) for run in self.runs])

@@ -53,6 +53,7 @@ class RunResult:
     random: np.ndarray  # (tasks, episodes): random play
     memory_bytes: list[int | None]  # size of the long-term memory after each task; None where there is none yet
     compressed_bytes: list[int | None]  # the same if its raw items were compressed; None where that is not known
+    stored_items: list[int | None]  # how many real items it holds; None where that is not known
     phases: list[Phase]
     last_weights: list[LastWeights]
     teacher_rows: list[Rows]  # of each task's single-task DQN, during its training
@@ -138,6 +139,7 @@ def _read_run(store: Store, record: RunRecord) -> RunResult:
         random=random,
         memory_bytes=[_size(store, digest, "bytes") for digest in record.memories],
         compressed_bytes=[_size(store, digest, "compressed_bytes") for digest in record.memories],
+        stored_items=[_size(store, digest, "items") for digest in record.memories],
         phases=_phases(store, record, settings),
         last_weights=_last_weights(store, record),
         teacher_rows=[_rows(store, digest) for digest in record.teachers],

@@ -85,7 +85,8 @@ class Retention(ABC):
     measures_fisher = False  # `remember` measures a Fisher matrix
 
     def settings_for(self, knowledge: Knowledge) -> dict[str, Any]:
-        """Hyper-parameters that follow from the kind of knowledge, unless a condition or a user gives others."""
+        """Hyper-parameters that every condition with this method and this kind of knowledge has, unless the condition
+        or a user gives others. A default cannot change any more (config/settings.py); this can."""
         return {}
 
     @abstractmethod
@@ -101,6 +102,10 @@ class Retention(ABC):
     @abstractmethod
     def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
         """The most bytes that are passed on after `num_tasks` tasks, besides the agent's weights."""
+
+    def num_items(self, memory: LongTermMemory) -> int | None:
+        """How many real items a memory holds; None where the method stores none."""
+        return None
 
     def compressed_bytes(self, memory: LongTermMemory) -> int | None:
         """The size of a memory if its items were compressed without loss; None where it holds no raw items."""

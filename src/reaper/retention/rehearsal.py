@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from reaper.config.fields import positive
+from reaper.config.fields import positive, setting
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.equations import repr_loss
-from reaper.memory.items import Items, StateSource, compress, decompress
+from reaper.memory.compression import Codec, LzmaCodec, ZlibCodec, decompress
+from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Knowledge, Recall, Remembered, Retention
@@ -83,6 +85,9 @@ class Rehearsal(Retention):
         items.append(new_states.distinct_states(share, rng).cpu())
         return Remembered({f"items.{task}": states for task, states in enumerate(items)})
 
+    def num_items(self, memory: LongTermMemory) -> int | None:
+        return sum(len(memory.retained[f"items.{task}"]) for task in range(len(memory.tasks)))
+
     def compressed_bytes(self, memory: LongTermMemory) -> int | None:
         agent = sum(tensor_bytes(tensor) for tensor in memory.agent.values())
         return agent + sum(_compressed_size(memory.retained[f"items.{task}"]) for task in range(len(memory.tasks)))
@@ -111,50 +116,74 @@ class CompressedRehearsal(Rehearsal):
     capacity: int = positive(600, "raw items whose bytes all compressed items share")
     # A compressed item may take only a few dozen bytes; this bounds the work of compressing them.
     max_items: int = positive(250_000, "items of a new task that are compressed at most")
+    codec: str = setting("zlib", "of a new task's items; lzma in every condition", choices=("zlib", "lzma"))
+
+    def settings_for(self, knowledge: Knowledge) -> dict[str, Any]:
+        return {"codec": "lzma"}  # the default is what runs of 0.2 used
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
-        return [decompress(packed, context.observation.shape) for packed in self._packed(memory)]
+        shape = context.observation.shape
+        tasks = range(len(memory.tasks))
+        return [decompress(_packed(memory, task), _codec(memory, task), shape) for task in tasks]
 
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]
         return None if all(name in memory.retained for name in names) else "compressed items of every task"
 
+    def num_items(self, memory: LongTermMemory) -> int:
+        return sum(len(memory.retained[f"ends.{task}"]) for task in range(len(memory.tasks)))
+
     def compressed_bytes(self, memory: LongTermMemory) -> int | None:
         return None  # they are compressed already
-
-    def _packed(self, memory: LongTermMemory) -> list[list[bytes]]:
-        """The compressed items of each earlier task."""
-        tasks = []
-        for task in range(len(memory.tasks)):
-            data = memory.retained[f"packed.{task}"].numpy().tobytes()
-            ends = memory.retained[f"ends.{task}"].tolist()
-            tasks.append([data[a:b] for a, b in zip([0, *ends], ends, strict=False)])
-        return tasks
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        earlier = self._packed(memory) if memory else []
-        share = self.capacity * item_bytes(context.settings) // (len(earlier) + 1)
-        order = torch.Generator().manual_seed(context.derive_seed("thinning"))
-        new = new_states.distinct_states(self.max_items, context.rng("rehearsal store"))
+        earlier = len(memory.tasks) if memory else 0
+        share = self.capacity * item_bytes(context.settings) // (earlier + 1)
         retained: dict[str, torch.Tensor] = {}
-        for task, packed in enumerate([*earlier, None]):
-            if packed is None:
-                kept = _fill(share, (compress(state[None])[0] for state in new))
-            else:
-                kept = _fill(share, (packed[i] for i in torch.randperm(len(packed), generator=order).tolist()))
-            sizes = torch.tensor([len(item) for item in kept], dtype=torch.int64)
-            retained[f"packed.{task}"] = torch.frombuffer(bytearray(b"".join(kept)), dtype=torch.uint8)
-            retained[f"ends.{task}"] = sizes.cumsum(0).to(torch.int32)
-        return Remembered(retained)
+        order = torch.Generator().manual_seed(context.derive_seed("thinning"))
+        for task in range(earlier):
+            assert memory
+            packed = _packed(memory, task)
+            items = (packed[i] for i in torch.randperm(len(packed), generator=order).tolist())
+            retained |= _filled(task, share, items, _codec(memory, task))
+        new = new_states.distinct_states(self.max_items, context.rng("rehearsal store"))
+        codec = LzmaCodec.fit(new, max_bytes=share // 10) if self.codec == "lzma" else ZlibCodec()
+        items = (codec.compress(state.cpu().numpy()) for state in new)
+        return Remembered(retained | _filled(earlier, share, items, codec))
+
+
+def _codec(memory: LongTermMemory, task: int) -> Codec:
+    """The codec of a task's items: only LZMA has a background."""
+    background = memory.retained.get(f"background.{task}")
+    return ZlibCodec() if background is None else LzmaCodec(background.numpy())
+
+
+def _packed(memory: LongTermMemory, task: int) -> list[bytes]:
+    """The compressed items of a task."""
+    data, ends = memory.retained[f"packed.{task}"].numpy().tobytes(), memory.retained[f"ends.{task}"].tolist()
+    return [data[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def _filled(task: int, room: int, items: Iterable[bytes], codec: Codec) -> dict[str, torch.Tensor]:
+    """The store of one task: what its codec needs, and as many items as fit into the rest of its room."""
+    background = {}
+    if isinstance(codec, LzmaCodec):
+        background = {f"background.{task}": torch.from_numpy(codec.background)}
+        room -= codec.background.nbytes
+    kept = _fill(room, items)
+    ends = torch.tensor([len(item) for item in kept], dtype=torch.int64).cumsum(0).to(torch.int32)
+    packed = torch.frombuffer(bytearray(b"".join(kept)), dtype=torch.uint8)
+    return {f"packed.{task}": packed, f"ends.{task}": ends, **background}
 
 
 def _compressed_size(states: torch.Tensor) -> int:
     """The bytes of these items when compressed, from a sample of them: a whole store would take minutes."""
-    chosen = torch.linspace(0, len(states) - 1, min(len(states), COMPRESSED_SAMPLE)).long()
-    sizes = [len(item) + END_BYTES for item in compress(states[chosen])]
-    return round(len(states) * sum(sizes) / max(1, len(sizes)))
+    chosen = states[torch.linspace(0, len(states) - 1, min(len(states), COMPRESSED_SAMPLE)).long()]
+    codec = LzmaCodec.fit(chosen, max_bytes=chosen.numel())
+    sizes = [len(codec.compress(state.numpy())) + END_BYTES for state in chosen]
+    return codec.background.nbytes + round(len(states) * sum(sizes) / max(1, len(sizes)))
 
 
 def _fill(room: int, packed: Iterable[bytes]) -> list[bytes]:

@@ -133,6 +133,15 @@ def test_human_levels_are_shown_for_the_games_that_the_paper_names(tmp_path: Pat
     assert "| human |" not in markdown_report(make_store(tmp_path / "none", {"RePR": KEEPS}))
 
 
+def test_how_many_real_items_a_memory_holds(tmp_path: Path):
+    store = make_store(tmp_path / "run", {"reh-limit-comp": KEEPS, "RePR": KEEPS}, atari_sequence(), seeds=(0, 1))
+    (scores,) = gather_scores(read_results(store))
+    assert not any("items" in note for note in score_table(scores).notes)  # not stated by earlier versions
+    for run in scores.runs:
+        run.stored_items[-1] = 18_000 + run.seed if run.name == "reh-limit-comp" else None
+    assert "Real items in the final memory: reh-limit-comp 18,000 (paper 17,000)." in score_table(scores).notes
+
+
 def test_the_size_of_a_compressed_store(tmp_path: Path):
     store = make_store(tmp_path / "run", {"reh": KEEPS, "RePR": KEEPS}, atari_sequence())
     (scores,) = gather_scores(read_results(store))

@@ -10,7 +10,8 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
-from reaper.memory.items import Items, compress
+from reaper.memory.compression import LzmaCodec
+from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention import (
     EWC,
@@ -226,8 +227,11 @@ def test_what_a_raw_store_would_take_compressed():
     agent = {"weight": torch.zeros(10)}  # 40 bytes
     plain, noise = torch.zeros(700, 2, 16, 16, dtype=torch.uint8), torch.randint(0, 255, (9, 2, 16, 16)).byte()
     memory = LongTermMemory(agent, ("a", "b"), {"items.0": plain, "items.1": noise})
-    items = [*compress(plain[:1]) * 700, *compress(noise)]
-    assert Rehearsal().compressed_bytes(memory) == 40 + sum(len(item) + 4 for item in items)  # with its end offset
+    dark, noisy = LzmaCodec.fit(plain, 10**6), LzmaCodec.fit(noise, 10**6)
+    items = [dark.compress(plain[0].numpy())] * 700 + [noisy.compress(state.numpy()) for state in noise]
+    backgrounds = 2 * 512
+    # Every item has an end offset of four bytes.
+    assert Rehearsal().compressed_bytes(memory) == 40 + backgrounds + sum(len(item) + 4 for item in items)
     assert LimitedRehearsal().compressed_bytes(memory) == Rehearsal().compressed_bytes(memory)
     for method in (CompressedRehearsal(), PseudoRehearsal(), NoRetention(), EWC()):
         assert method.compressed_bytes(memory) is None

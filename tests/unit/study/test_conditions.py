@@ -29,3 +29,13 @@ def test_a_condition_that_retains_a_policy_measures_the_fisher_matrix_of_its_sof
     for memory in chain.memories:
         assert memory.spec["settings"].get("methods") == methods
     assert condition.make_retention(chain.settings).fisher_output == ("softmax" if methods else "linear")
+
+
+@pytest.mark.parametrize("name", ["reh-limit-comp", "compressed-rehearsal"])
+def test_items_are_compressed_by_lzma_unless_a_user_asks_for_zlib(name):
+    condition, sequence = find_condition(name), find_sequence("arcade-3")
+    chain = build_chain(condition, sequence, 0, ARCADE)
+    assert condition.make_retention(chain.settings).codec == "lzma"
+    asked = build_chain(condition, sequence, 0, ARCADE, user_values={"compressed-rehearsal.codec": "zlib"})
+    assert condition.make_retention(asked.settings).codec == "zlib"
+    assert asked.memories[0].digest != chain.memories[0].digest

@@ -68,6 +68,14 @@ def test_a_raw_store_states_its_compressed_size(all_conditions):
                 assert compressed is None, result.name
 
 
+def test_a_store_states_how_many_items_it_holds(all_conditions):
+    stored = {result.name: result.stored_items for result in read_results(all_conditions)}
+    assert stored["reh"] == [60, 60, 60]  # TINY's capacity
+    assert stored["reh-limit"] == [12, 12, 12]
+    assert all(count > 12 for count in stored["reh-limit-comp"])
+    assert stored["RePR"] == [None, None, None]
+
+
 def test_only_unfinished_learning_needs_memory(all_conditions, tmp_path):
     """Evaluating finished agents needs no replay buffer; a study that has not begun does."""
     from reaper.errors import UserError

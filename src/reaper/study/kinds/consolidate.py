@@ -60,6 +60,8 @@ class ConsolidateStage(StageKind):
         done = consolidation.run(read_complete_memory(parents["memory"]) if "memory" in parents else None)
         tensors = {"agent": done.memory.agent, "retained": done.memory.retained, "states": done.states}
         memory = {"tasks": list(done.memory.tasks), "bytes": done.memory.bytes}
+        if (items := consolidation.retention.num_items(done.memory)) is not None:
+            memory["items"] = items
         if (compressed := consolidation.retention.compressed_bytes(done.memory)) is not None:
             memory["compressed_bytes"] = compressed
         documents = {"memory": memory, "rows": done.rows, "generator_curve": done.generator_curve}
