@@ -78,7 +78,7 @@ class Trainer:
 
     def _acting_weights(self) -> FlatWeights:
         """Whose actions are taken. On a GPU, a copy of the weights from before the last step's updates: so the next
-        actions do not wait for updates, which take nearly as long as a step (deviation 31)."""
+        actions do not wait for updates, which take nearly as long as a step (deviation 34)."""
         if self.experience is None or self.context.device.type != "cuda":
             return self.weights
         self.experience.actor.policy.use_own_stream()
