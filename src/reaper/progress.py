@@ -50,7 +50,7 @@ class PhaseProgress(Event):
     unit: str  # of `done` and `total`
     done: int
     total: int
-    score: float | None = None  # mean return of the latest training episodes
+    score: float | None = None  # mean return: of the latest training episodes, or of an evaluation's so far
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "score": self.score}  # always present, null before the first episode ends

@@ -7,7 +7,7 @@ until it is finished. Then every artefact must have the same bytes as that of th
 every kill no process may be left. With one worker, `item-quality` evaluates in a process of its own, as on a GPU.
 
 A quarter of the kills come at any time after the start, while workers may still import, and half at any time after the
-first stage has begun. The others wait for a kind of stage that has hardly been hit.
+first stage has begun. The others wait, but not for long, for a kind of stage that has hardly been hit.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from killing import artefacts, kill_when, mark_children, running_stages, seconds
 
 STUDIES = ("conditions", "item-quality", "overlap")
 LONGEST = 1.5  # seconds before a kill; long enough that most attempts write checkpoints
+LONGEST_WAIT = 8.0  # seconds for a certain stage to begin
 ENOUGH_HITS = 10  # of one kind of stage; it then needs no kill of its own any more
 LIMIT = 3.0  # seconds that a process may outlive a kill
 # Longer than in other tests, and with resets of all environments between two evaluations.
@@ -46,18 +47,21 @@ def plan_study(name, workers):
 
 
 class Moment:
-    """When to kill: so many seconds after one of these stages has begun; after the start, if there are none."""
+    """When to kill: so many seconds after one of these stages has begun. If there are none, this counts from the start;
+    if none begins, the kill comes all the same."""
 
     def __init__(self, out, stages, delay):
         self.out, self.stages, self.delay = out, stages, delay
-        self.since = None if stages else time.monotonic()
+        self.start = time.monotonic()
+        self.since = None if stages else self.start
         self.running = set()  # digests
 
     def due(self):
         self.running = running_stages(self.out)
-        if self.since is None and self.stages & self.running:
-            self.since = time.monotonic()
-        return self.since is not None and time.monotonic() - self.since >= self.delay
+        now = time.monotonic()
+        if self.since is None and (self.stages & self.running or now - self.start > LONGEST_WAIT):
+            self.since = now
+        return self.since is not None and now - self.since >= self.delay
 
 
 def unfinished(out, kinds):

@@ -27,7 +27,7 @@ from reaper.learning.long_term import Consolidation
 from reaper.learning.short_term import ShortTerm
 from reaper.learning.teachers import DQNTeacher
 from reaper.memory.long_term import LongTermMemory
-from reaper.progress import CurvePoints, Progress
+from reaper.progress import CurvePoints, PhaseProgress, Progress
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer, Interval
 from reaper.study.conditions import CONDITIONS
 
@@ -269,3 +269,13 @@ def test_a_blocking_evaluator_runs_the_outstanding_jobs_of_a_concurrent_one():
     expected = [evaluate(then, agent, *each) for agent, each in zip(agents, evaluations, strict=True)]
     assert blocking.finish() == expected
     assert "pending" not in blocking.state()
+
+
+def test_an_evaluation_shows_its_mean_return_before_an_episode_ends():
+    """Episodes of Catch all take 200 steps: without it, nothing would move until the end."""
+    events = []
+    context = new_context(progress=Progress(events.append, min_interval=0.0))
+    row = evaluate(context, context.q_network(), CATCH, 120)
+    shown = [(event.done, event.score) for event in events if isinstance(event, PhaseProgress) and event.phase]
+    assert len({score for done, score in shown if done == 0 and score is not None}) > 3
+    assert shown[-1] == (2, sum(row["scores"]) / 2)

@@ -57,7 +57,7 @@ def evaluate(
     with progress.subphase(f"evaluate {task.title}", context.settings.evaluation.episodes, "episodes"):
         for returns, done in running_returns(context, network, task, (agent_steps,), envs):
             scores = returns.tolist()
-            progress.advance(done - progress.done)
+            progress.advance(done - progress.done, score=float(returns.mean()))  # episodes may all end at the same time
     return {"task": task.name, "agent_steps": agent_steps, "scores": scores}
 
 
