@@ -12,6 +12,7 @@ first stage has begun. The others wait, but not for long, for a kind of stage th
 
 import argparse
 import json
+import math
 import random
 import shutil
 import sys
@@ -27,7 +28,7 @@ from killing import artefacts, kill_when, mark_children, running_stages, seconds
 
 STUDIES = ("conditions", "item-quality", "overlap")
 LONGEST = 1.5  # seconds before a kill; long enough that most attempts write checkpoints
-LONGEST_WAIT = 8.0  # seconds for a certain stage to begin
+LONGEST_WAIT = 8.0  # seconds for a certain stage to begin, while others run
 ENOUGH_HITS = 10  # of one kind of stage; it then needs no kill of its own any more
 LIMIT = 3.0  # seconds that a process may outlive a kill
 # Longer than in other tests, and with resets of all environments between two evaluations.
@@ -52,14 +53,15 @@ class Moment:
 
     def __init__(self, out, stages, delay):
         self.out, self.stages, self.delay = out, stages, delay
-        self.start = time.monotonic()
-        self.since = None if stages else self.start
+        self.since = None if stages else time.monotonic()
+        self.first = math.inf  # when any stage had begun
         self.running = set()  # digests
 
     def due(self):
         self.running = running_stages(self.out)
         now = time.monotonic()
-        if self.since is None and (self.stages & self.running or now - self.start > LONGEST_WAIT):
+        self.first = min(self.first, now) if self.running else self.first
+        if self.since is None and (self.stages & self.running or now - self.first > LONGEST_WAIT):
             self.since = now
         return self.since is not None and now - self.since >= self.delay
 
