@@ -2,8 +2,8 @@
 
     python tests/mutants [--per-package 60 | --all] [--seed 0] [--seconds 20]
 
-First the tests run once under coverage.py, in one process. Then each mutant meets the tests that run its line, cheapest
-first, until one fails. Results are kept in `runs/mutants`, and the same command continues there. After a change of the
+First the tests run once under coverage.py, in one process. Then each mutant meets the tests that run its line, the
+quickest and closest first, until one fails. Results are kept in `runs/mutants`, and the same command continues there. After a change of the
 code or of the tests, `--trace` finds out again which test runs which line; `--again` repeats the mutants that survived.
 """
 
@@ -93,7 +93,7 @@ def tests_for(by_line: TestsByLine, mutant: Mutant, seconds: float) -> tuple[lis
     tests = set() if mutant.at_import else by_line.of_lines(mutant.file, mutant.lines)
     if not tests:
         tests = by_line.of_files(file for file in by_line.lines if file.startswith(f"src/reaper/{path}/"))
-    return choose(by_line, tests, path, seconds)
+    return choose(by_line, tests, mutant.file, seconds)
 
 
 def table(chosen: list[Mutant], mutants: dict[str, list[Mutant]], gpu_only: dict[str, int], done: dict) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -39,6 +40,8 @@ class TestsByLine:
         self.seconds: list[float] = values["seconds"]
         self.fixtures: list[list[str]] = values["fixtures"]
         self.fixture_seconds: dict[str, float] = values["fixture_seconds"]
+        self._in_file = {file: Counter(itertools.chain(*lines.values())) for file, lines in self.lines.items()}
+        self._in_all = sum(self._in_file.values(), Counter())
 
     @classmethod
     def read(cls, path: Path) -> TestsByLine:
@@ -51,6 +54,10 @@ class TestsByLine:
     def of_files(self, files: Iterable[str]) -> set[int]:
         """All tests that run anything in these files."""
         return {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}
+
+    def focus(self, test: int, file: str) -> float:
+        """The share of a file in all the lines that a test runs: one that runs little else looks more closely."""
+        return self._in_file.get(file, Counter())[test] / max(1, self._in_all[test])
 
     def cost(self, test: int, ready: set[str]) -> float:
         """Seconds, with the shared fixtures that no test before it has set up."""
