@@ -23,7 +23,11 @@ class BatchSource(Protocol):
     """Where the batches of updates come from."""
 
     parts: Parts  # what sampling changes, random number generators included
-    uses_weights: bool  # whether batches depend on the weights in training; then all are sampled before the updates
+
+    @property
+    def uses_weights(self) -> bool:
+        """Whether batches depend on the weights in training; then all are sampled before the updates."""
+        ...
 
     def sample(self, updates: int) -> list[Batch]:
         """One batch per update."""

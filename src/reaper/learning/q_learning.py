@@ -14,7 +14,6 @@ from reaper.context import Context
 from reaper.equations import bootstrap, double_q_values, dqn_loss, dqn_target, huber_loss, munchausen_bonus, soft_values
 from reaper.learning.trainer import crossed
 from reaper.memory.replay import Replay, TransitionBatch
-from reaper.networks.q_network import QNetwork
 from reaper.randomness import RNG
 from reaper.state import Parts
 
@@ -65,7 +64,7 @@ class QLearning:
             values = soft_values(next_q, temperature)
         return bootstrap(rewards, batch.terminals, values, batch.discounts)
 
-    def _values(self, network: QNetwork, states: torch.Tensor) -> torch.Tensor:
+    def _values(self, network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
         return self._forward(network, states, self.compute_dtype)
 
     def loss(self, forward: Forward, weights: list[torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
