@@ -113,8 +113,9 @@ class PlainLog:
     def _whole_study(self) -> str:
         """The time that the whole study has left, once stages like the unfinished ones have finished."""
         seconds, at_least = time_left(map(self._stage_time, self._stages.values()))
-        known = seconds is not None and seconds >= 1
-        return f"; whole study: {'at least' if at_least else 'about'} {duration(seconds)} left" if known else ""
+        if seconds is None or seconds < 1:
+            return ""
+        return f"; whole study: {'at least' if at_least else 'about'} {duration(seconds)} left"
 
     def _stage_time(self, stage: Stage) -> StageTime:
         return StageTime(
