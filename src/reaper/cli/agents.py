@@ -9,7 +9,7 @@ from rich.console import Console
 
 from reaper.agent import load
 from reaper.cli.episode_progress import show_episode
-from reaper.cli.listings import print_rows
+from reaper.cli.tables import print_rows
 from reaper.errors import UserError
 from reaper.report.videos import write_video
 from reaper.tasks.sequence import find_task, match_task

@@ -56,7 +56,7 @@ def print_costs(options: StudyOptions, as_json: bool, console: Console) -> None:
         return
     console.print(_cost_table(rows), highlight=False)
     for line in [*([reason] if reason else []), *_notes(rows)]:
-        console.print(escape(line), highlight=False, soft_wrap=True)
+        console.print(escape(line), highlight=False)
 
 
 def _cost_row(name: str, study: Plan | TooFewTasks, options: StudyOptions, estimator: CostEstimator) -> Row:
@@ -88,15 +88,15 @@ def _cost_table(rows: list[Row]) -> Table:
     workers = next((row["workers"] for row in rows if "workers" in row), 1)
     title = f"at {fraction:g} of the budget, {workers} worker{'s' if workers != 1 else ''}"
     table = Table(title=title, box=None, header_style="bold", title_justify="left")
-    for name in ("experiment", "tasks"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("experiment", no_wrap=True)
+    table.add_column("tasks")
     for name in ("stages", "done", "agent steps left", "generator steps left", "time left"):
         table.add_column(name, justify="right")
     for row in rows:
         if "left" in row:
             numbers = [f"{row[key]:,}" for key in ("stages", "done", "agent_steps", "generator_steps")]
             left = duration(row["hours"] * 3600) if row["left"] else "none"
-            table.add_row(row["name"], escape(row["tasks"]), *numbers, left)
+            table.add_row(row["name"], escape(row["tasks"].replace(",", ", ")), *numbers, left)
         else:
             table.add_row(row["name"], "too few", *["–"] * 5)
     return table
@@ -140,7 +140,7 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
     if (settings := _settings_table(study)).row_count:
         console.print(settings, highlight=False)
     for notice in study.notices:
-        console.print(f"note: {escape(notice)}", highlight=False, soft_wrap=True)
+        console.print(f"note: {escape(notice)}", highlight=False)
     summary = _summary(study, options, store)
     console.print("\n".join(map(escape, [*([reason] if reason else []), summary])), highlight=False)
 

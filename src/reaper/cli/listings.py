@@ -6,20 +6,24 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-Row = dict[str, Any]
+from reaper.cli.tables import Row, fit, print_rows, print_with_text
 
 
 def conditions(arguments: argparse.Namespace, console: Console) -> None:
     from reaper.study.conditions import CONDITIONS
 
     rows = [condition.describe() for condition in CONDITIONS.values()]
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
     columns = ["name", "objective", "retention", "knowledge", "variant", "about"]
-    _list(rows, columns, arguments, console)
+    axes = fit(columns, rows, console.width)
+    print_rows(rows, columns if axes else ["name", "about"], console, one_line=True)
+    if not axes:
+        console.print("\n--json, or a wider terminal, also shows the axes of each condition", highlight=False)
 
 
 def tasks(arguments: argparse.Namespace, console: Console) -> None:
@@ -28,8 +32,26 @@ def tasks(arguments: argparse.Namespace, console: Console) -> None:
 
     rows = [{"name": name, "kind": "sequence", "about": ", ".join(tasks)} for name, tasks in SEQUENCES.items()]
     rows += [{"name": n, "kind": "task", "about": ARCADE[n].about if n in ARCADE else "registered"} for n in TASKS]
-    rows += [{"name": "ALE/Breakout-v5, ...", "kind": "any Gymnasium id", "about": "uint8 images, discrete actions"}]
-    _list(rows, ["name", "kind", "about"], arguments, console)
+    if arguments.json:
+        about = "uint8 images, discrete actions"
+        rows += [{"name": "ALE/Breakout-v5, ...", "kind": "any Gymnasium id", "about": about}]
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        row["about"] = _short(row["about"]) if row["kind"] == "task" else _titles(SEQUENCES[row["name"]])
+    print_rows(rows, ["name", "kind", "about"], console, one_line=True)
+    console.print("\nand any Gymnasium id with uint8 images and discrete actions: ALE/Breakout-v5", highlight=False)
+
+
+def _titles(names: Sequence[str]) -> str:
+    from reaper.tasks.titles import short_title
+
+    return ", ".join(map(short_title, names))
+
+
+def _short(about: str) -> str:
+    """What to do, without the rewards."""
+    return about.partition(":")[0]
 
 
 def engines(arguments: argparse.Namespace, console: Console) -> None:
@@ -57,7 +79,7 @@ def settings(arguments: argparse.Namespace, console: Console) -> None:
         return
     presets = list(found[0].defaults)
     rows = [{"setting": f"--{s.name}", "type": s.type, **s.defaults, "about": s.help} for s in found]
-    print_rows(rows, ["setting", "type", *presets, "about"], console)
+    print_with_text(rows, ["setting", "type", *presets], "about", console)
 
 
 def presets(arguments: argparse.Namespace, console: Console) -> None:
@@ -77,7 +99,12 @@ def equations(arguments: argparse.Namespace, console: Console) -> None:
         {"label": e.label, "function": e.function.__name__, "file": str(e.file), "about": e.summary}
         for e in EQUATIONS.values()
     ]
-    _list(rows, ["label", "function", "file", "about"], arguments, console)
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        row["about"] = row["about"].removeprefix(f"{row['label']}: ")
+    print_with_text(rows, ["label", "function", "file"], "about", console)
 
 
 def _list(rows: Sequence[Row], columns: Sequence[str], arguments: argparse.Namespace, console: Console) -> None:
@@ -85,21 +112,3 @@ def _list(rows: Sequence[Row], columns: Sequence[str], arguments: argparse.Names
         print(json.dumps(rows, indent=1))
     else:
         print_rows(rows, columns, console)
-
-
-def print_rows(rows: Sequence[Row], columns: Sequence[str], console: Console) -> None:
-    """A table whose last column is wrapped where the terminal is narrow; a file gets long lines."""
-    table = Table(box=None, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=column != columns[-1])
-    for row in rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    wide = console if console.is_terminal else Console(width=200)
-    wide.print(table, highlight=False)
-
-
-def _cell(value: Any) -> str:
-    """A registered method is shown as its name and the options that are on."""
-    if isinstance(value, dict):
-        return " ".join([value["name"], *(key for key, on in value.items() if key != "name" and on)])
-    return str(value)

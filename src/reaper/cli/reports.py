@@ -31,9 +31,8 @@ def print_report(
 ) -> None:
     """Prints all tables, or those of one experiment, and writes the HTML page."""
     store = Store.open(out)
-    wide = console if console.is_terminal else Console(width=200)  # no table is cut off in a file
-    for table in terminal_report(store, experiment):
-        wide.print(table)
+    for part in terminal_report(store, experiment, console.width):
+        console.print(part)
     commands = list(dict.fromkeys(run.command for run in store.runs()))
     page = write_report(store, commands, videos)
     if markdown:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from rich import box
+from rich.box import Box
 from rich.markup import escape as escape_markup
 from rich.table import Table
 
@@ -18,38 +18,42 @@ from reaper.report.text_table import UNKNOWN, TextTable
 # -- terminal
 
 TERMINAL_WIDTH = 80
+HEAD_RULE = Box("\n".join(["    ", "    ", " ── ", "    ", "    ", "    ", "    ", "    "]) + "\n")  # below the header
+LONGEST_NAME, LONGEST_CELL, LONGEST_WORD = 24, 30, 16  # of a row's name, a cell, a word of a header; longer ones wrap
+GAP = 2  # between columns: a space, and the divider of the box
 
 
-def _column_width(table: TextTable, place: int) -> int:
-    """Headers may wrap between words, cells may not."""
-    return max(map(len, [row[place] for row in table.rows] + table.header[place].split()))
+def _column_widths(table: TextTable, width: int) -> list[int]:
+    """Headers wrap between words, and cells only where they are long."""
+
+    def needed(place: int) -> int:
+        words = [min(len(word), LONGEST_WORD) for word in table.header[place].split()]
+        return max([*words, *(len(row[place]) for row in table.rows)], default=0)
+
+    first = min(needed(0), LONGEST_NAME)
+    room = width - first - GAP  # for a column that has a table to itself
+    return [first, *(min(needed(place), LONGEST_CELL, room) for place in range(1, len(table.header)))]
 
 
-def split_columns(table: TextTable) -> list[TextTable]:
-    """The columns in as many tables as a terminal needs, each with the row names."""
+def terminal_tables(table: TextTable, width: int = TERMINAL_WIDTH) -> list[Table]:
+    """The columns in as many tables as fit side by side, each with the row names. Titles and notes are printed as text:
+    a table's own would be as narrow as the table."""
+    widths = _column_widths(table, width)
     chunks: list[list[int]] = [[]]
     for place in range(1, len(table.header)):
-        if chunks[-1] and sum(_column_width(table, p) + 2 for p in (0, *chunks[-1], place)) >= TERMINAL_WIDTH:
+        if chunks[-1] and sum(widths[p] + GAP for p in (0, *chunks[-1], place)) - GAP > width:
             chunks.append([])
         chunks[-1].append(place)
-    return [
-        TextTable(
-            table.title,
-            tuple(table.header[p] for p in (0, *chunk)),
-            [tuple(row[p] for p in (0, *chunk)) for row in table.rows],
-        )
-        for chunk in chunks
-    ]
+    return [_terminal_table(table, [0, *chunk], widths) for chunk in chunks]
 
 
-def terminal_table(table: TextTable, title: str) -> Table:
-    """Without the notes: a caption would be as narrow as the table."""
-    printed = Table(title=escape_markup(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for place, name in enumerate(table.header):
+def _terminal_table(table: TextTable, places: list[int], widths: list[int]) -> Table:
+    printed = Table(box=HEAD_RULE, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
+    for place in places:
         justify = "right" if place else "left"
-        printed.add_column(escape_markup(name), justify=justify, width=_column_width(table, place))
+        printed.add_column(escape_markup(table.header[place]), justify=justify, width=widths[place], overflow="fold")
     for row in table.rows:
-        printed.add_row(*map(escape_markup, row))
+        printed.add_row(*(escape_markup(row[place]) for place in places))
     return printed
 
 

@@ -12,36 +12,46 @@ from reaper.report.findings import caveats, final_level, headline, listed
 from reaper.report.provenance import Provenance, read_provenance
 from reaper.report.score_tables import matrix_table, sequence_tables
 from reaper.report.scores import SequenceScores, condition_names, gather_scores
-from reaper.report.table_formats import markdown_table, split_columns, terminal_table
+from reaper.report.table_formats import TERMINAL_WIDTH, markdown_table, terminal_tables
+from reaper.report.text_table import TextTable
 from reaper.results.runs import read_results
 from reaper.storage.store import Store
 
 # -- terminal
 
 
-def terminal_report(store: Store, experiment: str | None = None) -> Iterator[Table | Text]:
-    """What to print, in order: everything, or one experiment's tables."""
+def terminal_report(store: Store, experiment: str | None = None, width: int = TERMINAL_WIDTH) -> Iterator[Table | Text]:
+    """What to print, in order: everything, or one experiment's tables. No table is wider than `width`."""
     if experiment is None:
-        yield from _sequences_in_terminal(gather_scores(read_results(store)))
+        yield from _sequences_in_terminal(gather_scores(read_results(store)), width)
     for section in read_experiment_sections(store):
         if experiment in (None, section.experiment.name):
-            yield from _experiment_in_terminal(section)
+            yield from _experiment_in_terminal(section, width)
 
 
-def _sequences_in_terminal(sequences: Sequence[SequenceScores]) -> Iterator[Table | Text]:
+def _sequences_in_terminal(sequences: Sequence[SequenceScores], width: int) -> Iterator[Table | Text]:
     for scores in sequences:
-        tables = sequence_tables(scores)
-        for table in tables:
-            title = f"{scores.sequence}: {table.title.lower()}"
-            yield from (terminal_table(part, title) for part in split_columns(table))
-        notes = [*(note for table in tables for note in table.notes), *caveats(scores, condition_names(sequences))]
-        yield Text("\n".join(notes), style="italic")
+        for table in sequence_tables(scores):
+            yield from _in_terminal(table, f"{_label(scores)}: {table.title}", width)
+        yield Text("\n".join(["", *caveats(scores, condition_names(sequences))]), style="italic")
 
 
-def _experiment_in_terminal(section: ExperimentSection) -> Iterator[Table | Text]:
+def _label(scores: SequenceScores) -> str:
+    """A sequence's name; of one that is named by the list of its tasks, their titles."""
+    return ", ".join(scores.titles) if "," in scores.sequence else scores.sequence
+
+
+def _in_terminal(table: TextTable, title: str, width: int) -> Iterator[Table | Text]:
+    """A title, the table in as many parts as fit, and its notes at the full width."""
+    for place, part in enumerate(terminal_tables(table, width)):
+        yield Text(f"\n{title}" if place == 0 else "", style="bold")
+        yield part
+    yield Text("\n".join(table.notes), style="italic")
+
+
+def _experiment_in_terminal(section: ExperimentSection, width: int) -> Iterator[Table | Text]:
     for table in section.tables:
-        yield terminal_table(table, f"{section.experiment.name} on {section.data.sequence}: {table.title}")
-        yield from (Text(note, style="italic") for note in table.notes)
+        yield from _in_terminal(table, f"{section.experiment.name} on {section.data.sequence}: {table.title}", width)
     yield Text("\n".join(["", *([section.summary] if section.summary else []), *section.caveats]))
 
 

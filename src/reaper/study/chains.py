@@ -70,7 +70,7 @@ class Chain:
             condition=self.condition.describe(),
             sequence=self.sequence.name,
             tasks=self.sequence.names,
-            titles=tuple(task.title for task in self.sequence.tasks),
+            titles=self.sequence.titles,
             num_actions=self.sequence.num_actions,
             seed=self.seed,
             command=self.command,

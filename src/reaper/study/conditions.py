@@ -127,10 +127,8 @@ _row("ewc", "distillation", EWC(), "one weight penalty per earlier task")
 _row("online-ewc", "distillation", OnlineEWC(), "one running weight penalty")
 _row("PR", "q-learning", PseudoRehearsal(), "pseudo-rehearsal without a second memory")
 _row("DGDMN", "generated distillation", PseudoRehearsal(), "the new task, too, is distilled from generated states")
-_row("reh-limit", "distillation", LimitedRehearsal(), "as many raw items as fit in the generator's bytes")
-_row(
-    "reh-limit-comp", "distillation", CompressedRehearsal(), "as many compressed items as fit in the generator's bytes"
-)
+_row("reh-limit", "distillation", LimitedRehearsal(), "raw items that fit in the generator's bytes")
+_row("reh-limit-comp", "distillation", CompressedRehearsal(), "compressed items that fit in the generator's bytes")
 
 # The nine rows of the paper's main table.
 MAIN = ("no-reh", "reh", "RePR", "ewc", "online-ewc", "PR", "DGDMN", "reh-limit", "reh-limit-comp")

@@ -170,7 +170,7 @@ def _add_seed(plan: Plan, experiment: Experiment, config: StudyConfig, seed: int
             experiment=experiment.name,
             sequence=sequence.name,
             tasks=sequence.names,
-            titles=tuple(task.title for task in sequence.tasks),
+            titles=sequence.titles,
             seed=seed,
             command=command,
             runs=tuple(chain.name for chain in chains),

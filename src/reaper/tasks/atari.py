@@ -13,10 +13,10 @@ import torch
 from reaper.errors import UserError, unknown
 from reaper.tasks.observation import ObservationSpec
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
+from reaper.tasks.titles import GAMES
 
 NUM_ACTIONS = 18
 SCREEN = ObservationSpec((3, 210, 160))  # what an Atari displays
-TITLES = {"jamesbond": "James Bond", "qbert": "Q*bert"}  # where the ROM's name is not the game's
 
 
 class EmulatorSetting(NamedTuple):
@@ -124,7 +124,7 @@ def atari_task(name: str) -> Task:
         raise UserError(f"the ROM of {name} is missing: pip install --force-reinstall 'ale-py>=0.11'")
     return Task(
         name=name,
-        title=TITLES.get(rom, " ".join(rom.split("_")).title()),
+        title=GAMES.get(rom, " ".join(rom.split("_")).title()),
         num_actions=NUM_ACTIONS,
         open=lambda options: AtariTask(name, rom, options),
         about="Atari 2600",

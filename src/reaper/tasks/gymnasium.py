@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from reaper.errors import UserError, unknown
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
+from reaper.tasks.titles import short_title
 
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
@@ -90,7 +91,7 @@ def gymnasium_task(name: str) -> Task:
         raise UserError(f"{name} observes {observation}; a task needs uint8 images (height, width[, 1 or 3])")
     return Task(
         name=name,
-        title=name,
+        title=short_title(name),
         num_actions=int(action.n),
         open=lambda options: GymnasiumTask(name, options),
         about="Gymnasium",

@@ -14,6 +14,7 @@ from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.observation import ObservationSpec, state_spec
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
+from reaper.tasks.titles import distinct
 
 ARCADE_3 = ("catch", "dodge", "shooter")
 ARCADE_6 = (*ARCADE_3, "pong", "frog", "chase")
@@ -72,6 +73,10 @@ class Sequence:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(task.name for task in self.tasks)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        return distinct([task.title for task in self.tasks], self.names)
 
     @property
     def num_actions(self) -> int:
