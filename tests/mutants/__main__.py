@@ -3,8 +3,9 @@
     python tests/mutants [--per-package 60 | --all] [--seed 0] [--seconds 20]
 
 First the tests run once under coverage.py, in one process. Then each mutant meets the tests that run its line, the
-quickest and closest first, until one fails. Results are kept in `runs/mutants`, and the same command continues there. After a change of the
-code or of the tests, `--trace` finds out again which test runs which line; `--again` repeats the mutants that survived.
+quickest and closest first, until one fails. Results are kept in `runs/mutants`, and the same command continues there.
+After a change of the code or of the tests, `--trace` finds out again which test runs which line; `--again` repeats the
+mutants that survived.
 """
 
 from __future__ import annotations

@@ -93,3 +93,22 @@ def test_items_have_to_fit_alongside_the_rest_of_a_stage():
     assert not fits_on_gpu(7 * 10**9, 7 * 10**9 + RESERVED_BYTES - 1)
     stored = torch.zeros(3, 2, 16, 16, dtype=torch.uint8)
     assert Items.on(torch.device("cpu"), stored).states is stored
+
+
+def test_samples_are_of_all_items_with_their_own_targets():
+    items = Items(torch.arange(10, dtype=torch.uint8)[:, None], torch.arange(10.0)[:, None])
+    rng = torch.Generator().manual_seed(0)
+    states, targets = items.sample(200, rng)
+    assert torch.equal(states.float(), targets)
+    assert set(states.flatten().tolist()) == set(range(10))
+    assert set(items.sample_states(200, rng).flatten().tolist()) == set(range(10))
+    assert sorted(items.distinct_states(20, rng).flatten().tolist()) == list(range(10))
+    assert len(set(items.distinct_states(4, rng).flatten().tolist())) == len(items.distinct_states(4, rng)) == 4
+
+
+def test_a_memory_counts_bytes_and_finds_its_parts():
+    retained = {"generator.a.b": torch.zeros(3), "generators.c": torch.ones(1), "items.0": torch.zeros(7).byte()}
+    memory = LongTermMemory({"w": torch.zeros(2, 5)}, ("a",), retained)
+    assert memory.bytes == 4 * 10 + 4 * 3 + 4 + 7
+    assert list(memory.part("generator")) == ["a.b"]
+    assert list(memory.part("items")) == ["0"]

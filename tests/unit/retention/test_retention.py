@@ -235,3 +235,25 @@ def test_what_a_raw_store_would_take_compressed():
     assert LimitedRehearsal().compressed_bytes(memory) == Rehearsal().compressed_bytes(memory)
     for method in (CompressedRehearsal(), PseudoRehearsal(), NoRetention(), EWC()):
         assert method.compressed_bytes(memory) is None
+
+
+def test_a_compressed_memory_of_another_method_lacks_something():
+    method = CompressedRehearsal(capacity=12, max_items=80)
+    memory = learn_two_tasks(method)
+    assert method.missing_from(CONTEXT, memory) is None
+    for name in memory.retained:
+        lacking = {other: tensor for other, tensor in memory.retained.items() if other != name}
+        missing = method.missing_from(CONTEXT, LongTermMemory(AGENT, ("a", "b"), lacking))
+        assert missing == "compressed items of every task", name
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, torch.zeros(0, 2, 16, 16).byte(), torch.zeros(3, 2, 16, 16), torch.zeros(3, 1, 16, 16).byte()]
+)
+def test_stored_items_have_to_be_states_of_every_task(wrong):
+    memory = learn_two_tasks(Rehearsal(capacity=20))
+    retained = {**memory.retained, "items.1": wrong}
+    if wrong is None:
+        del retained["items.1"]
+    missing = Rehearsal(capacity=20).missing_from(CONTEXT, LongTermMemory(AGENT, ("a", "b"), retained))
+    assert missing == "stored items of every task"
