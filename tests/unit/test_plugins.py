@@ -70,16 +70,16 @@ def test_a_registered_method_runs_alongside_the_others_and_has_its_effect(tmp_pa
 
 
 def test_its_hyper_parameter_is_a_setting(stay_close):
-    """A condition that leaves it open takes the user's value; one that fixes it keeps its own."""
+    """A condition that leaves it open has the default, one that fixes it its own value; a user's value beats both."""
     reaper.register_condition(reaper.Condition("stay-close-open", "distillation", StayClose()))
     names = ["stay-close-open", "stay-close-0"]
     usual = plan_tiny(names, tasks="catch,dodge").chains
     stronger = plan_tiny(names, tasks="catch,dodge", overrides={"stay-close.strength": "0.3"}).chains
     found = [chain.condition.make_retention(chain.settings).strength for chain in (*usual, *stronger)]
-    assert found == [1.0, 0.0, 0.3, 0.0]
+    assert found == [1.0, 0.0, 0.3, 0.3]
     assert [chain.memories[1].spec["settings"]["methods"] for chain in stronger] == [
         {"stay-close": {"strength": 0.3}},
-        {"stay-close": {"strength": 0.0}},
+        {"stay-close": {"strength": 0.3}},
     ]
     assert "methods" not in usual[0].memories[1].spec["settings"]
 

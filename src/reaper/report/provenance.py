@@ -23,7 +23,10 @@ _LABELS = {"version": "reaper at run time"}
 DEVIATIONS = (
     ("Budgets count agent steps", "one agent step is four emulator frames"),
     ("Parallel environments", "budgets and ratios stay per agent step"),
-    ("RMSProp", "TensorFlow's, with epsilon inside the square root; weights from a truncated normal distribution"),
+    (
+        "Optimiser",
+        "TensorFlow's RMSProp, gradients clipped at a norm of 10; weights from a truncated normal distribution",
+    ),
     ("GAN", "SAME padding; 200,000 alternating steps are 100,000 of each network"),
     ("Replay of the first task", "collected again by the finished teacher, so that no replay is handed on"),
     ("Best weights", "windows do not overlap; short-term by score, once enough episodes finished; long-term by loss"),
