@@ -4,8 +4,14 @@ code, so that a job scheduler can tell a mistake from work that can be resumed."
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 from pathlib import Path
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
+# Of paths that no file can have, or that this user may not open. (A missing file may as well be a bug of ours.)
+PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EINVAL)
+MAX_LINE = 1_000
 
 
 class ReaperError(Exception):
@@ -47,6 +53,13 @@ class Stopped(ReaperError):
     """A stop was requested. The state is saved, and the same command resumes from it."""
 
     exit_code = 75
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, on one line: a path or a name in it may hold anything, and a terminal would act on it."""
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(error))
+    half = MAX_LINE // 2
+    return line if len(line) <= MAX_LINE else f"{line[:half]} ... {line[-half:]}"
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:

@@ -11,7 +11,7 @@ from reaper.agent import load
 from reaper.cli.episode_progress import show_episode
 from reaper.cli.tables import print_rows
 from reaper.errors import UserError
-from reaper.report.videos import write_video
+from reaper.report.videos import check_video_file, write_video
 from reaper.tasks.sequence import find_task, match_task
 from reaper.zoo import entries, pretrained
 
@@ -22,8 +22,10 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError(f"--episodes must be at least 1, not {arguments.episodes}")
     if (arguments.path is None) == (arguments.pretrained is None):
         raise UserError("name the agent: the PATH of a run or memory, or --pretrained NAME (see `reaper zoo`)")
+    if arguments.video is not None:
+        check_video_file(arguments.video)
     agent = load(
-        arguments.path or f"pretrained:{arguments.pretrained}",
+        f"pretrained:{arguments.pretrained}" if arguments.path is None else arguments.path,
         condition=arguments.condition,
         seed=arguments.seed,
         sequence=arguments.sequence,
@@ -31,7 +33,7 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
     )
     task = find_task(match_task(agent.tasks, arguments.task))
     for number in range(arguments.episodes):
-        recorded = bool(arguments.video) and number == 0
+        recorded = arguments.video is not None and number == 0
         with show_episode(f"{task.title}, episode {number + 1} of {arguments.episodes}") as progress:
             episode = agent.play(task.name, seed=number, human_view=recorded)
             if recorded:
@@ -40,8 +42,8 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
             else:
                 *_, (_, score) = progress.watch(episode)
         if recorded:
-            console.print(f"video: {arguments.video}", highlight=False)
-        console.print(f"{task.title}, episode {number + 1}: {score:g}", highlight=False)
+            print(f"video: {arguments.video}")
+        print(f"{task.title}, episode {number + 1}: {score:g}", flush=True)
 
 
 def zoo(arguments: argparse.Namespace, console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping
 
 import torch
@@ -14,15 +15,19 @@ from reaper.bench.benchmark import Benchmark
 from reaper.bench.measurement import BARE_EMULATION
 from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
-from reaper.storage.files import atomic_write
+from reaper.storage.files import atomic_write, check_output_file
 from reaper.study.options import DEFAULT_TASKS
 from reaper.study.plan import resolve_settings
 from reaper.tasks.sequence import SEQUENCES, find_sequence
 
 
 def bench(arguments: argparse.Namespace, console: Console) -> None:
-    if arguments.seconds <= 0 or arguments.repeats < 1:
-        raise UserError("--seconds must be above 0 and --repeats at least 1")
+    if not (math.isfinite(arguments.seconds) and arguments.seconds > 0):
+        raise UserError(f"--seconds must be a finite number above 0, not {arguments.seconds}")
+    if arguments.repeats < 1:
+        raise UserError(f"--repeats must be at least 1, not {arguments.repeats}")
+    if arguments.json is not None:
+        check_output_file(arguments.json)
     sequence = find_sequence(arguments.tasks or DEFAULT_TASKS)
     preset, settings = resolve_settings(sequence, preset=arguments.preset)
     device = torch.device(resolve_device(arguments.device))
@@ -45,7 +50,7 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
     }
     console.print(_rate_table(benchmark), highlight=False)
     console.print(_hours_table(hours, preset), highlight=False)
-    if arguments.json:
+    if arguments.json is not None:
         measurements = [measurement.to_json() for measurement in benchmark.measurements]
         found = {"machine": benchmark.machine(), "measurements": measurements, "set_up": benchmark.set_up}
         atomic_write(arguments.json, json.dumps({**found, "hours": hours}, indent=1).encode())

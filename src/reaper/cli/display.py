@@ -110,7 +110,7 @@ class Bars:
                 self._progress.update(self._study_bar, completed=self._finished, note=note)
 
     def _print(self, text: str) -> None:
-        self._progress.console.print(text, highlight=False)
+        self._progress.console.print(text, highlight=False, markup=False)
 
     def _remove(self, stage: Stage) -> None:
         if bar := self._bars.pop(stage.digest, None):

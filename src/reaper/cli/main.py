@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from contextlib import suppress
 from rich.console import Console
 
 from reaper.cli.parser import Parser, build_parser, known_flags, take_dotted
-from reaper.errors import ReaperError
+from reaper.errors import DISK_ERRORS, PATH_ERRORS, ReaperError, StorageFailed, UserError, one_line
 
 INTERRUPTED = 130
 
@@ -43,22 +44,39 @@ COMMANDS = {
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs a command. An error that a user can cause is one line on standard error, with its own exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold bytes that no text encoding has
     try:
         return _dispatch(sys.argv[1:] if words is None else words)
     except ReaperError as error:
-        with suppress(OSError):  # standard error may be on the disk that is full; the exit code still tells
-            print(f"reaper: {error}", file=sys.stderr)
-        return error.exit_code
+        return _failed(error)
     except KeyboardInterrupt:
         print("reaper: stopped at once; the same command resumes from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None or error.errno not in (*PATH_ERRORS, *DISK_ERRORS):
+            raise
+        kind = StorageFailed if error.errno in DISK_ERRORS else UserError
+        return _failed(kind(f"{error.filename}: {error.strerror}"))
+    except MemoryError:
+        return _failed(ReaperError("out of memory; use fewer --workers or smaller settings"))
+
+
+def _failed(error: ReaperError) -> int:
+    with suppress(OSError):  # standard error may be on the disk that is full; the exit code still tells
+        print(f"reaper: {one_line(error)}", file=sys.stderr)
+    return error.exit_code
 
 
 def _dispatch(words: Sequence[str]) -> int:
     parser = build_parser()
+    if broken := next((word for word in words if "\0" in word), None):
+        parser.error(f"{broken!r} holds a null byte")
+    if empty := next((word for word in words if word.startswith("-") and word.endswith("=--")), None):
+        parser.error(f"{empty!r} needs a value")  # argparse would take an empty list for it
     words, dotted = take_dotted(words, ("run", "experiment"), parser)
     arguments, extra = parser.parse_known_args(words)
     if extra:

@@ -13,7 +13,7 @@ from reaper.report.page import write_report
 from reaper.report.text_report import markdown_report, terminal_report
 from reaper.results import tidy
 from reaper.results.runs import read_results
-from reaper.storage.files import atomic_write
+from reaper.storage.files import atomic_write, check_output_file
 from reaper.storage.store import Store
 
 
@@ -30,15 +30,17 @@ def print_report(
     experiment: str | None = None,
 ) -> None:
     """Prints all tables, or those of one experiment, and writes the HTML page."""
+    if markdown is not None:
+        check_output_file(markdown)
     store = Store.open(out)
     for part in terminal_report(store, experiment, console.width):
         console.print(part)
     commands = list(dict.fromkeys(run.command for run in store.runs()))
     page = write_report(store, commands, videos)
-    if markdown:
+    if markdown is not None:
         atomic_write(markdown, markdown_report(store, commands).encode())
-        console.print(f"tables: {markdown}", highlight=False)
-    console.print(f"page: {page}", highlight=False)
+        print(f"tables: {markdown}")
+    print(f"page: {page}")
 
 
 def results(arguments: argparse.Namespace, console: Console) -> None:

@@ -89,7 +89,7 @@ def run_with_display(study: Plan, options: StudyOptions, console: Console | None
     """Executes a plan and shows its progress on standard error."""
     if console:
         for notice in study.notices:
-            console.print(f"note: {notice}", highlight=False)
+            console.print(f"note: {notice}", highlight=False, markup=False)
         if study.config.preset != "arcade" and not options.quiet:  # small games are done before it matters
             from reaper.cli.dry_run import print_prediction
 

@@ -8,6 +8,7 @@ restores the part at once if there is a checkpoint. Between two updates, when al
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import threading
@@ -40,7 +41,7 @@ class Interval:
         """`10m`, `30s`, `2h`, or a plain number of agent steps."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
         number = float(found[1]) if found else 0.0
-        if not found or number <= 0 or (not found[2] and number != int(number)):
+        if not found or not 0 < number < math.inf or (not found[2] and number != int(number)):
             raise UserError(f"--checkpoint-every takes a time or agent steps (10m, 30s, 2h or 50000), not {text!r}")
         if not found[2]:
             return cls(None, int(number))

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from reaper.errors import DamagedArtefact, UserError
 from reaper.storage.checkpoints import KEPT, CheckpointDir
 from reaper.storage.checksummed_dir import MANIFEST, write_checksummed_dir, write_manifest
-from reaper.storage.files import atomic_dir, canonical, digest_of, read_checksummed, read_json, sha256
+from reaper.storage.files import atomic_dir, canonical, digest_of, read_checksummed, read_json, sha256, storing
 from reaper.storage.format2 import names
 from reaper.storage.format2.chains import ChainBuilder, OldStage, analysis_stages
 from reaper.storage.format2.checkpoints import convert_paths
@@ -58,9 +58,8 @@ def convert(old: Path, new: Path) -> str:
 
 @contextmanager
 def _new_folder(new: Path) -> Iterator[Path]:
-    if new.is_dir():
-        new.rmdir()
-    new.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with storing(new):
+        new.absolute().parent.mkdir(parents=True, exist_ok=True)
     with atomic_dir(new) as building:
         yield building
 

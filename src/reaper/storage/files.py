@@ -16,7 +16,7 @@ import safetensors
 import torch
 from safetensors.torch import load_file
 
-from reaper.errors import DamagedArtefact, StorageFailed
+from reaper.errors import DamagedArtefact, StorageFailed, UserError
 
 MAX_HEADER_BYTES = 16 << 20  # of a safetensors file; real headers have a few kilobytes
 
@@ -109,19 +109,40 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def atomic_write(path: Path, data: bytes) -> None:
-    """Writes a file that is complete and on the disk, or absent."""
+def check_output_file(path: Path) -> None:
+    """Raises UserError where no file can be written, before hours of work whose result would go there."""
+    if not path.name or path.is_dir():
+        raise UserError(f"{str(path)!r} is a folder; give the name of a file")
+    parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    if not parent.is_dir():
+        raise UserError(f"cannot write {path}: {parent} is not a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write {path}: no permission to write to {parent}")
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yields the path of a new file to write, which then replaces `path` as a whole, or is removed after an error."""
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file() and not path.is_dir():
+            yield path  # a device or a pipe (/dev/stdout) is written to; replacing it would destroy it
+            return
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            part.write_bytes(data)
+            yield part
             sync(part)
             part.replace(path)
             sync(path.parent)
-        except OSError:
+        except BaseException:
             part.unlink(missing_ok=True)
             raise
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Writes a file that is complete and on the disk, or absent."""
+    with atomic_file(path) as part:
+        part.write_bytes(data)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ OUT/damaged/                  what `reaper verify --set-aside` moved out of the 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -26,7 +25,7 @@ from typing import Any
 
 import torch
 
-from reaper.errors import DamagedArtefact, StorageFailed, UserError
+from reaper.errors import DISK_ERRORS, DamagedArtefact, StorageFailed, UserError
 from reaper.storage.checksummed_dir import PROVENANCE, ChecksummedDir, write_checksummed_dir
 from reaper.storage.files import read_checksummed, read_json, storing, write_checksummed
 from reaper.storage.locks import Lock
@@ -39,7 +38,6 @@ RECORD_FOLDERS = ("runs", "experiments")
 FOLDERS = (*RECORD_FOLDERS, "stages", "unfinished")
 OTHER_FOLDERS = ("damaged", "report", "live", "tensorboard", "wandb")  # no result depends on them
 LEFTOVERS = (".*.part", "*/.*.part", "tensorboard/*/*/.*.part")  # of killed processes
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
 
 
 class Artefact(ChecksummedDir):
@@ -95,11 +93,13 @@ class Store:
             store.folder.mkdir(parents=True, exist_ok=True)
             present = {path.name for path in store.folder.iterdir()}
         except OSError as error:
-            if error.errno in _DISK_ERRORS:
+            if error.errno in DISK_ERRORS:
                 raise StorageFailed(f"cannot write to {folder}: {error.strerror}; free space or repair it") from None
             raise UserError(f"cannot write to {folder}: {error.strerror or error}") from None
         if not _may_be_store(present):
             raise UserError(f"{folder} is not empty and not a run of reaper; choose another --out")
+        if HEADER in present:
+            store.check_format()  # before anything is written to a folder of another version
         store._lock = Lock(store.folder / "locks" / "run")
         if not store._lock.take(shared):
             hint = "wait for it or choose another --out" + ("" if shared else "; --share lets several work on one")

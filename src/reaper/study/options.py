@@ -18,6 +18,7 @@ from reaper.errors import UserError, unknown
 
 DEFAULT_TASKS = "arcade-3"
 MAX_AGENT_STEPS = 10**12
+MAX_WORKERS = 10_000  # more is a slip of the finger
 LOGS = ("auto", "plain", "json", "bars")  # forms of `--log`
 
 
@@ -45,7 +46,7 @@ class StudyOptions:
 
     tasks: str | None = option(
         None,
-        "a sequence (see `reaper tasks`), or task names separated by commas (default: arcade-3, or the experiment's)",
+        "tasks and sequences (see `reaper tasks`), separated by commas (default: arcade-3, or the experiment's)",
         defines_study=True,
     )
     seeds: Sequence[int] = option((0,), "one run per seed", type=int, metavar="SEED", defines_study=True)
@@ -138,8 +139,8 @@ class StudyOptions:
             raise UserError(f"--seeds must be whole numbers of at least 0, not {list(self.seeds)}")
         for name in ("workers", "emulator_threads"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{flag(name)} must be at least 1, not {value}")
+            if value is not None and not 1 <= value <= MAX_WORKERS:
+                raise UserError(f"{flag(name)} must lie between 1 and {MAX_WORKERS:,}, not {value}")
         if self.log not in LOGS:
             raise unknown("--log", self.log, LOGS)
         if self.continue_from is None and not (self.from_condition is None and self.from_seed is None):

@@ -44,6 +44,8 @@ def find_task(name: str) -> Task:
     if name in TASKS:
         task = TASKS[name]
         return task if isinstance(task, Task) else task()
+    if name in SEQUENCES:
+        raise UserError(f"{name} is not a task but a sequence of tasks: {', '.join(SEQUENCES[name])}")
     if name.startswith("ALE/"):
         from reaper.tasks.atari import atari_task
 
@@ -119,13 +121,18 @@ class Sequence:
 
 
 def find_sequence(text: str) -> Sequence:
-    """A named sequence, or task names separated by commas."""
-    names = SEQUENCES.get(text) or tuple(name.strip() for name in text.split(",") if name.strip())
+    """Names of tasks and of sequences, separated by commas; a sequence stands for its tasks."""
+    given = [name.strip() for name in text.split(",") if name.strip()]
+    names = [task for name in given for task in SEQUENCES.get(name, (name,))]
     if not names:
-        raise UserError("--tasks needs a sequence or task names separated by commas")
-    if len(set(names)) < len(names):
-        raise UserError(f"--tasks {text}: a task may occur only once in a sequence")
-    sequence = Sequence(text, tuple(find_task(name) for name in names))
+        raise UserError("--tasks needs sequences or task names separated by commas")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        within = [f"{name} is {', '.join(SEQUENCES[name])}" for name in given if twice in SEQUENCES.get(name, ())]
+        why = f" ({'; '.join(within)})" if within and len(given) > 1 else ""
+        raise UserError(f"--tasks {text}: {twice} occurs twice{why}; a task may occur only once in a sequence")
+    # Another spelling of the same tasks is the same sequence; a name or a plain list stays as it was written.
+    expanded = len(given) > 1 and any(name in SEQUENCES for name in given)
+    sequence = Sequence(",".join(names) if expanded else text, tuple(find_task(name) for name in names))
     first = sequence.tasks[0]
     for task in sequence.tasks:
         if task.observation != first.observation:
