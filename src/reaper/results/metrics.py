@@ -104,7 +104,7 @@ def backward_transfer(matrix: np.ndarray, first: int) -> float:
     "mean over j > 0 of R[j-1, j]",
 )
 def forward_transfer(matrix: np.ndarray, first: int) -> float:
-    return _mean([matrix[j - 1, j] for j in counted(matrix) if j > first])
+    return _mean([float(matrix[j - 1, j]) for j in counted(matrix) if j > first])
 
 
 @metric(

@@ -155,7 +155,7 @@ class Store:
                 what = f"{name}: {_first_difference(old, theirs[name], name)}"
                 raise UserError(f"{self.folder} was made with other settings ({what}); choose another --out")
         given, now = mine.user_values, theirs.get("user_values")
-        if None not in (given, now) and given != now:
+        if given is not None and now is not None and given != now:
             # Equal base settings: the value equals the preset's, but it would also replace those of some conditions.
             name = next(name for name in (*now, *given) if given.get(name) != now.get(name))
             what = f"--{name} {given[name]} was given, and not now" if name in given else f"--{name} was not given"

@@ -52,6 +52,8 @@ def generated_states(context: Context, generator: FittedGenerator) -> torch.Tens
 class Student:
     """A fresh DQN and the items with targets it learns, for as many steps as consolidation takes per task."""
 
+    uses_weights = False  # batches do not depend on the weights in training
+
     def __init__(self, context: Context, tasks: Sequence[Task], items: Items) -> None:
         self.context, self.tasks, settings = context, tasks, context.settings
         self.network = context.q_network()
