@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 import json
 
 from rich.console import Console
@@ -33,16 +34,16 @@ def play(arguments: argparse.Namespace, console: Console) -> None:
     )
     task = find_task(match_task(agent.tasks, arguments.task))
     for number in range(arguments.episodes):
-        recorded = arguments.video is not None and number == 0
+        video: Path | None = arguments.video if number == 0 else None  # of the first episode only
         with show_episode(f"{task.title}, episode {number + 1} of {arguments.episodes}") as progress:
-            episode = agent.play(task.name, seed=number, human_view=recorded)
-            if recorded:
-                watched = progress.watch(episode, then=f"writing {arguments.video}")
-                score = write_video(arguments.video, watched, task.title)
+            episode = agent.play(task.name, seed=number, human_view=video is not None)
+            if video is not None:
+                watched = progress.watch(episode, then=f"writing {video}")
+                score = write_video(video, watched, task.title)
             else:
                 *_, (_, score) = progress.watch(episode)
-        if recorded:
-            print(f"video: {arguments.video}")
+        if video is not None:
+            print(f"video: {video}")
         print(f"{task.title}, episode {number + 1}: {score:g}", flush=True)
 
 
