@@ -9,6 +9,7 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context
 from reaper.errors import UserError
+from reaper.generators.base import GeneratorTraining
 from reaper.generators.gan.discriminator import Discriminator
 from reaper.generators.gan.gan import GAN
 from reaper.generators.gan.generator import GeneratorNetwork, generator_layers, initialise_adversarial
@@ -151,3 +152,29 @@ def test_training_moves_generated_states_towards_the_real_ones():
     after = run.run().sample(20, torch.Generator().manual_seed(0)).float().mean().item()
     assert before == pytest.approx(127, abs=10)
     assert after > before + 15  # real states are 200 everywhere
+
+
+class Counting(GeneratorTraining):
+    """Makes one step per call, as a generator does unless it says otherwise."""
+
+    made = 0
+
+    def begin(self):
+        assert self.made == 0
+
+    def step(self):
+        self.made += 1
+
+    def losses(self):
+        return {"made": float(self.made)}
+
+    def fitted(self):
+        return self.made
+
+
+@pytest.mark.parametrize(("steps", "points"), [(0, []), (5, [0, 1, 2, 3, 4]), (300, list(range(0, 300, 3)))])
+def test_steps_are_counted_one_by_one_and_logged_at_a_hundred_points(steps, points):
+    run = Counting(Context(ARCADE, 6, 0, ("generator",)), steps)
+    assert run.run() == steps
+    assert [row["step"] for row in run.curve] == points
+    assert [row["made"] for row in run.curve] == [point + 1 for point in points]

@@ -157,3 +157,18 @@ def test_an_evaluation_of_no_task_is_no_job():
     evaluator.tasks_done = 1
     evaluator.evaluate([CATCH], 120)
     assert (len(evaluator.pending), evaluator.tasks_done) == (0, 0)
+
+
+def test_finishing_runs_what_was_deferred():
+    evaluator = new_evaluator_with_fake_process()
+    evaluator.defer()
+    evaluator.evaluate([CATCH], 120)
+    assert evaluator.process is None
+
+    def start(context, low_priority=True):
+        process = FakeProcess(context, low_priority)
+        process.on_wait = process.complete
+        return process
+
+    evaluator._new_process = start
+    assert [row["agent_steps"] for row in evaluator.finish()] == [120]

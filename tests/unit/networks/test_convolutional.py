@@ -91,3 +91,14 @@ def test_he_initialisation_is_uniform_and_scaled_to_the_inputs():
     assert weight.abs().max().item() == pytest.approx(bound, rel=1e-3)
     assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.01)
     assert not any(p.any() for name, p in network.named_parameters() if name.endswith("bias"))
+
+
+def test_a_compute_dtype_rounds_activations_and_not_values():
+    network = ConvQNetwork(ATARI_STATE, 5)
+    network.initialise("he", torch.Generator().manual_seed(0))
+    states = torch.randint(0, 256, (2, *ATARI_STATE.shape), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
+    with torch.no_grad():
+        exact, rounded = network(states), network(states, torch.bfloat16)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(exact, rounded)
+    torch.testing.assert_close(exact, rounded, rtol=0.1, atol=0.1)

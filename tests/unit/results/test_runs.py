@@ -8,6 +8,7 @@ from handmade import KEEPS, make_store
 
 from reaper.errors import DamagedArtefact
 from reaper.results.runs import read_results, read_run, stages_of
+from reaper.results.tidy import all_rows
 from reaper.storage.records import ROLES, ContinuedFrom
 
 
@@ -58,3 +59,16 @@ def test_a_record_that_does_not_fit_its_stages_is_damage(store):
     wrong = replace(record, tasks=("catch", "dodge", "other"))
     with pytest.raises(DamagedArtefact, match="and its stages do not fit together"):
         read_run(store, wrong)
+
+
+def test_references_are_rows_of_their_own(store):
+    rows = list(all_rows(read_results(store), 0.5))
+    for condition, tasks, steps, after in (("single", 1, 40_000, "dodge"), ("random", 0, 0, "")):
+        own = [row for row in rows if row["condition"] == condition and row["task"] == "dodge"]
+        assert [row["episode"] for row in own] == [0, 1]
+        for row in own:
+            assert (row["num_tasks"], row["agent_steps"], row["after_task"]) == (tasks, steps, after)
+            assert (row["fraction"], row["evaluation"], row["memory_bytes"]) == (0.5, "final", None)
+    own = [row for row in rows if row["condition"] == "RePR" and row["evaluation"] == "final"]
+    assert [(row["num_tasks"], row["agent_steps"]) for row in own][::6] == [(1, 40_000), (2, 80_000), (3, 120_000)]
+    assert own[-1]["memory_bytes"] == 7_500_000
