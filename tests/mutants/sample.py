@@ -21,7 +21,7 @@ PACKAGES = {
     "metrics": "results",
     "storage": "storage",
 }
-EQUIVALENT = Path(__file__).with_name("equivalent.txt")  # found by inspection, one identity per line
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")  # found by inspection, one `identity_of` per line
 
 
 def package_of(file: str) -> str:
@@ -60,8 +60,11 @@ def key_of(mutant: Mutant) -> str:
 
 
 def identity_of(mutant: Mutant) -> str:
-    """A mutant without its place, which changes with the rest of its file."""
-    return f"{mutant.file} {mutant.operator}: {' '.join(mutant.before.split())} -> {' '.join(mutant.after.split())}"
+    """The file and its line with the fault: unlike the line's number, these stay when the rest of the file changes."""
+    source = (ROOT / mutant.file).read_bytes()
+    begin = source.rfind(b"\n", 0, mutant.start) + 1
+    mutated = mutant.apply(source)[begin:].decode()
+    return f"{mutant.file}: {mutated.partition(chr(10))[0].strip()}"
 
 
 def equivalent_mutants() -> set[str]:

@@ -86,3 +86,12 @@ def test_a_collection_resumes_where_it_was():
     assert next(event for event in events if event.phase == "collect Catch").done == 120
     for name, tensor in expected.state().items():
         assert torch.equal(found.state()[name], tensor), name
+
+
+def test_environments_are_closed_in_the_end_and_not_part_of_a_checkpoint(monkeypatch):
+    closed = []
+    running = collection()
+    monkeypatch.setattr(running.experience.actor.envs, "close", lambda: closed.append(True))
+    running.run()
+    assert closed == [True]
+    assert running.state()["actor"]["seed"] is None
