@@ -27,7 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from killing import artefacts, kill_when, mark_children, running_stages, seconds_until_gone
 
 STUDIES = ("conditions", "item-quality", "overlap")
+CONCURRENT_EVAL = "item-quality"  # the study whose evaluations run in a process of their own, with one worker
 LONGEST = 1.5  # seconds before a kill; long enough that most attempts write checkpoints
+LONGEST_CONCURRENT = 6.0  # with such a process, which takes seconds to start
 LONGEST_WAIT = 8.0  # seconds for a certain stage to begin, while others run
 ENOUGH_HITS = 10  # of one kind of stage; it then needs no kill of its own any more
 LIMIT = 3.0  # seconds that a process may outlive a kill
@@ -94,12 +96,17 @@ class Soak:
         """Kills a study until it is finished, and compares it. The last one ends unharmed when all kills are done."""
         from conftest import run_plan
 
+        import reaper.study.stage_run
+
+        concurrent = name == CONCURRENT_EVAL and self.workers == 1
+        reaper.study.stage_run.worth_concurrent_eval = lambda settings, device: concurrent
+        longest = LONGEST_CONCURRENT if concurrent else LONGEST
         study, out = plan_study(name, self.workers), self.out / "killed" / name
         kinds = {stage.digest: stage.kind for stage in study.stages}
         self.hits.update(dict.fromkeys(kinds.values(), 0))
         while self.killed < self.kills:
             self.resumed += bool(list(out.glob("unfinished/*/[0-9]*")))
-            moment = Moment(out, *self.draw(unfinished(out, kinds)))
+            moment = Moment(out, *self.draw(unfinished(out, kinds), longest))
             if not kill_when(moment.due, lambda: run_plan(study, out)):
                 break
             self.killed += 1
@@ -109,10 +116,10 @@ class Soak:
             assert not kill_when(lambda: False, lambda: run_plan(study, out))
         self.compare(name, out)
 
-    def draw(self, kinds):
+    def draw(self, kinds, longest):
         """The stages that the next kill waits for, one of `kinds`, and how many seconds it comes after the first of
         them has begun."""
-        draw, delay = self.rng.random(), self.rng.uniform(0.0, LONGEST)
+        draw, delay = self.rng.random(), self.rng.uniform(0.0, longest)
         rare = {digest for digest, kind in kinds.items() if self.hits[kind] < ENOUGH_HITS}
         if draw < 0.25:
             return set(), delay
@@ -152,18 +159,11 @@ def main():
         started, turn = time.monotonic(), 0
         while soak.killed < soak.kills:
             name = arguments.studies[turn % len(arguments.studies)]
-            _evaluate_concurrently(name == "item-quality")
             soak.run_killed(name)
             turn += 1
             minutes = (time.monotonic() - started) / 60
             print(f"{soak.killed} of {soak.kills} kills in {minutes:.1f} min; {name} is the same", flush=True)
     print(json.dumps(soak.report()))
-
-
-def _evaluate_concurrently(whether):
-    import reaper.study.stage_run
-
-    reaper.study.stage_run.worth_concurrent_eval = lambda settings, device: whether
 
 
 if __name__ == "__main__":
