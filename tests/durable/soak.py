@@ -11,8 +11,10 @@ first stage has begun. The others wait, but not for long, for a kind of stage th
 """
 
 import argparse
+import itertools
 import json
 import math
+import os
 import random
 import shutil
 import sys
@@ -84,6 +86,7 @@ class Soak:
     resumed: int = 0  # attempts that began in the middle of a stage
     compared: int = 0  # studies that were killed, finished and compared
     longest_left: float = 0.0  # seconds that a process outlived a kill
+    started: float = field(default_factory=time.monotonic)
 
     def run_whole(self, name):
         """The study that is never killed."""
@@ -112,6 +115,8 @@ class Soak:
             self.killed += 1
             self.hits.update({kinds[digest] for digest in moment.running} or {"no stage"})
             self.longest_left = max(self.longest_left, seconds_until_gone(self.mark, LIMIT))
+            if self.killed % 25 == 0:
+                self.show(f"killing {name}")
         else:
             assert not kill_when(lambda: False, lambda: run_plan(study, out))
         self.compare(name, out)
@@ -132,7 +137,12 @@ class Soak:
         left = [*out.glob("unfinished/*/*"), *out.glob("live/*")]
         assert not left, f"{name}: left behind: {left}"
         self.compared += 1
+        self.show(f"{name} has the same bytes")
         shutil.rmtree(out)
+
+    def show(self, text):
+        minutes = (time.monotonic() - self.started) / 60
+        print(f"{self.killed} of {self.kills} kills in {minutes:.1f} min: {text}", flush=True)
 
     def report(self):
         return {
@@ -152,17 +162,15 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--studies", nargs="+", choices=STUDIES, default=STUDIES)
     arguments = parser.parse_args()
+    os.environ["PYTHONWARNINGS"] = "ignore"  # processes that outlive their parent warn of what it left behind
     with tempfile.TemporaryDirectory(prefix="reaper-soak-") as folder:
         soak = Soak(arguments.kills, arguments.workers, random.Random(arguments.seed), Path(folder), mark_children())
         for name in arguments.studies:
             soak.run_whole(name)
-        started, turn = time.monotonic(), 0
-        while soak.killed < soak.kills:
-            name = arguments.studies[turn % len(arguments.studies)]
+        for name in itertools.cycle(arguments.studies):
+            if soak.killed == soak.kills:
+                break
             soak.run_killed(name)
-            turn += 1
-            minutes = (time.monotonic() - started) / 60
-            print(f"{soak.killed} of {soak.kills} kills in {minutes:.1f} min; {name} is the same", flush=True)
     print(json.dumps(soak.report()))
 
 
