@@ -34,7 +34,9 @@ def test_the_largest_action_set_counts():
     assert Sequence("a", tasks).notices == []
 
 
-@pytest.mark.parametrize(("text", "reason"), [(" , ", "needs a sequence"), ("catch,dodge,catch", "only once")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [(" , ", "needs sequences or task names"), ("catch,dodge,catch", "only once")]
+)
 def test_what_is_no_sequence_is_refused(text, reason):
     with pytest.raises(UserError, match=reason):
         find_sequence(text)
@@ -48,3 +50,17 @@ def test_a_name_with_a_colon_has_to_be_given_in_full():
     assert match_task(("module:Game-v0",), "module:Game-v0") == "module:Game-v0"
     with pytest.raises(UserError, match="unknown task"):
         match_task(("module:Game-v0",), "module:Game")
+
+
+def test_a_sequence_stands_for_its_tasks_among_others():
+    combined = find_sequence("arcade-3, pong")
+    assert combined.names == ("catch", "dodge", "shooter", "pong")
+    assert combined.name == "catch,dodge,shooter,pong"  # another spelling of the same tasks is the same run
+    assert find_sequence("pong,arcade-3").names == ("pong", "catch", "dodge", "shooter")
+    assert find_sequence("arcade-3").name == "arcade-3"
+    assert find_sequence("catch, dodge").name == "catch, dodge"  # as in the records of earlier runs
+
+
+def test_a_sequence_is_no_task():
+    with pytest.raises(UserError, match="arcade-3 is not a task but a sequence of tasks: catch, dodge, shooter"):
+        find_task("arcade-3")
