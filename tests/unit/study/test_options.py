@@ -67,8 +67,8 @@ def test_the_command_of_a_study_has_what_its_results_depend_on():
     [
         ({"seeds": ()}, "--seeds must be"),
         ({"seeds": (-1,)}, "--seeds must be"),
-        ({"workers": 0}, "--workers must be at least 1"),
-        ({"emulator_threads": 0}, "--emulator-threads must be at least 1"),
+        ({"workers": 0}, "--workers must lie between 1 and 10,000"),
+        ({"emulator_threads": 0}, "--emulator-threads must lie between 1 and 10,000"),
         ({"from_seed": 1}, "go with --continue-from"),
         ({"sedes": (1,)}, "unknown option 'sedes'; did you mean 'seeds'"),
     ],
