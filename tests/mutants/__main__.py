@@ -89,11 +89,12 @@ def control(by_line: TestsByLine, mutants: list[Mutant], seconds: float) -> None
 
 def tests_for(by_line: TestsByLine, mutant: Mutant, seconds: float) -> tuple[list[list[str]], bool]:
     """The tests that run a mutant's lines. Where none is known to, because the line runs at import or in a process that
-    was killed before it could tell, all tests that run anything of the package."""
+    was killed before it could tell, all tests that run anything of the package, and all that take next to no time."""
     path = PACKAGES[package_of(mutant.file)]
     tests = set() if mutant.at_import else by_line.of_lines(mutant.file, mutant.lines)
     if not tests:
         tests = by_line.of_files(file for file in by_line.lines if file.startswith(f"src/reaper/{path}/"))
+        tests |= by_line.quick()
     return choose(by_line, tests, mutant.file, seconds)
 
 

@@ -55,6 +55,9 @@ class TestsByLine:
         """All tests that run anything in these files."""
         return {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}
 
+    def quick(self, seconds: float = 0.02) -> set[int]:
+        return {test for test in range(len(self.names)) if self.cost(test, set()) <= seconds}
+
     def focus(self, test: int, file: str) -> float:
         """The share of a file in all the lines that a test runs: one that runs little else looks more closely."""
         return self._in_file.get(file, Counter())[test] / max(1, self._in_all[test])

@@ -154,6 +154,9 @@ def _in_child(copy: PackageCopy, tests: list[str], log: Path) -> None:
     code = BROKEN
     try:
         os.setsid()
+        # A fault may ask for all the memory there is; then this process ends, and no other.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
         with log.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
