@@ -93,10 +93,12 @@ def _panel(axes: Axes, scores: SequenceScores, conditions: list[ConditionScores]
     runs = [run for condition in conditions for run in condition.runs]
     _reference_line(axes, ALONE, [run.single[task] for run in runs], theme, linestyle="solid")
     _reference_line(axes, RANDOM, [run.random[task] for run in runs], theme, linestyle=(0, (1, 2.5)))
-    _reference_line(axes, HUMAN_LEVEL, [np.array([HUMAN.get(name, math.nan)])], theme, linestyle=(0, (5, 2, 1, 2)))
     axes.set_ylabel(scores.titles[task], fontweight="bold")
     axes.tick_params(labelsize=8)
     axes.margins(y=0.12)
+    low, high = axes.get_ylim()
+    if low <= HUMAN.get(name, math.nan) <= high:  # a level far above the scores would flatten all curves
+        _reference_line(axes, HUMAN_LEVEL, [np.array([HUMAN[name]])], theme, linestyle=(0, (5, 2, 1, 2)))
     return ends
 
 

@@ -1,5 +1,6 @@
 """The paper's experiments: what they share, what they end in, and what they say before they start."""
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -7,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import TINY, run_plan, tiny_options
+from rich.console import Console
+from rich.table import Table
 
 from reaper.bench.costs import CostEstimator, Load, load_of
 from reaper.cli.main import main
@@ -192,7 +195,11 @@ def test_unstarted_experiments_are_reported_with_their_fraction(tmp_path):
         assert "Not finished" in caveats
         assert section.summary == ""
         assert section.html
-    assert len(list(terminal_report(store))) > 2 * len(sections)
+    parts = list(terminal_report(store))
+    assert len(parts) > 2 * len(sections)
+    console = Console(width=500, file=io.StringIO(), color_system=None)  # nothing is wrapped or cut by the console
+    console.print(*(part for part in parts if isinstance(part, Table)))
+    assert max(map(len, console.file.getvalue().splitlines())) <= 80
     assert markdown_report(store).count("## Experiment") == len(EXPERIMENTS)
 
 
