@@ -48,23 +48,25 @@ def forgetting(run: RunResult) -> np.ndarray:
 
 def forward_transfer(run: RunResult) -> np.ndarray:
     """NaN also for tasks without a window in this run, and where the single-task DQN leaves no room for transfer."""
-    area = run.normalise(areas(run.tasks, [phase.rows for phase in run.phases]))
-    single = run.normalise(areas(run.tasks, run.teacher_rows))
+    random, before = run.random.mean(axis=1), run.scores.mean(axis=2)
+    starts = np.array([random[0], *(before[j - 1, j] for j in range(1, len(run.tasks)))])
+    area = run.normalise(areas(run.tasks, [phase.rows for phase in run.phases], starts))
+    single = run.normalise(areas(run.tasks, run.teacher_rows, random))
     room = np.where(single <= MAX_SINGLE_AREA, 1 - single, np.nan)
     return (area - single) / room
 
 
-def areas(tasks: Sequence[str], windows: Sequence[Rows]) -> np.ndarray:
-    """The mean score on each task over its own window; NaN where it was not evaluated there.
+def areas(tasks: Sequence[str], windows: Sequence[Rows], starts: np.ndarray) -> np.ndarray:
+    """The mean score on each task over its own window, by the trapezoidal rule; NaN where it was not evaluated there.
 
-    An evaluation stands for the agent steps since the one before it.
+    `starts` are the scores at the beginning of the windows, where training evaluates nothing.
     """
     found = np.full(len(tasks), np.nan)
     for j, (task, rows) in enumerate(zip(tasks, windows, strict=False)):
-        points = sorted((row["agent_steps"], float(np.mean(row["scores"]))) for row in rows if row["task"] == task)
-        steps = np.diff([0, *(step for step, _ in points)])
-        if steps.sum() > 0:
-            found[j] = np.average([score for _, score in points], weights=steps)
+        points = {row["agent_steps"]: float(np.mean(row["scores"])) for row in rows if row["task"] == task}
+        steps, scores = zip(*sorted({0: float(starts[j]), **points}.items()), strict=True)
+        if len(steps) > 1:
+            found[j] = np.diff(steps) @ (np.array(scores[1:]) + scores[:-1]) / (2 * steps[-1])
     return found
 
 
@@ -93,8 +95,10 @@ _TABLE = (
 CONTINUAL_WORLD = {metric.name: metric for metric in _TABLE}
 
 WINDOWS = (
-    "AUC is the mean normalised score on a task over its own window: the consolidation in which the long-term agent "
-    "learns it, without the training of its teacher. AUC_single is that of the single-task DQN over its whole "
-    "training. The first task's agent is its single-task DQN, so its forward transfer is 0. A task is left out where a "
-    f"window has no evaluation, or where AUC_single is above {MAX_SINGLE_AREA:g}."
+    "AUC is the area under the normalised scores on a task over its own window, divided by the window's length, by the "
+    "trapezoidal rule: the window is the consolidation in which the long-term agent learns the task, without the "
+    "training of its teacher, and begins at the agent's score just before. AUC_single is that of the single-task DQN "
+    "over its whole training, which begins at random play. The first task's agent is its single-task DQN, so its "
+    "forward transfer is 0. A task is left out where a window has no evaluation, or where AUC_single is above "
+    f"{MAX_SINGLE_AREA:g}. With few evaluations in a window an area is coarse."
 )

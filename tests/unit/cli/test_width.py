@@ -136,7 +136,7 @@ def test_tasks_with_the_same_title_are_told_apart():
 
 @pytest.mark.parametrize("width", [60, 80, 132])
 def test_reports_on_six_tasks_and_all_conditions(width: int, six_tasks: Sequence, tmp_path: Path):
-    conditions = {name: MATRIX for name in CONDITIONS if name != "single"}
+    conditions: handmade.Scores = {name: MATRIX for name in CONDITIONS if name != "single"}
     store = make_store(tmp_path / "run", conditions, six_tasks, seeds=(0, 1))
     parts = list(terminal_report(store, width=width))
     for terminal in (True, False):

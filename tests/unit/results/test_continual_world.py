@@ -37,31 +37,46 @@ def test_forgetting_is_since_the_end_of_the_own_task_and_counts_the_last_one(tmp
 
 
 def test_forward_transfer_is_the_share_of_the_room_above_the_single_curve(tmp_path: Path):
-    """Every single-task DQN is evaluated at half its score and at its score, each after half of its training. The
-    long-term agent is evaluated once, at the end of its window."""
+    """Every single-task DQN starts at random play (0) and is evaluated at half its score and at its score, after half
+    and the whole of its training: its area is (0 + 0.5)/4 + (0.5 + 1)/4. The long-term agent starts where it was before
+    the task and is evaluated once, at the end of its window."""
     by_task = CONTINUAL_WORLD["forward transfer"].by_task(run_of(tmp_path))
-    # Catch: the same curve. Dodge: areas 1 and (0.5 + 1)/2. Shooter, from -1 to 1: 0.95 and (0.75 + 1)/2.
-    assert by_task == pytest.approx([0, (1 - 0.75) / 0.25, (0.95 - 0.875) / 0.125])
-    assert values(run_of(tmp_path))["forward transfer"] == pytest.approx((0 + 1 + 0.6) / 3)
+    # Catch: the same curve. Dodge: from 0 to 1 in a straight line, which has the same area, 0.5.
+    # Shooter goes from -1 to 1, so half its score is 0.75 normalised: (0 + 0.75)/4 + (0.75 + 1)/4 = 0.625. The agent
+    # goes from 0 to 0.95.
+    assert by_task == pytest.approx([0, 0, (0.475 - 0.625) / 0.375])
+    assert values(run_of(tmp_path))["forward transfer"] == pytest.approx(-0.4 / 3)
 
 
-def test_an_area_weighs_evaluations_by_the_steps_they_stand_for():
-    def row(step: int, score: float, task: str = "catch") -> dict:
-        return {"task": task, "agent_steps": step, "scores": [score, score]}
+def test_a_head_start_is_transfer(tmp_path: Path):
+    """Before it learns Dodge, the agent already scores 40 of 100: (0.4 + 1)/2 of 1, against 0.5."""
+    ahead = [[10, 40, -1], *KEEPS[1:]]
+    assert CONTINUAL_WORLD["forward transfer"].by_task(run_of(tmp_path, ahead))[1] == pytest.approx((0.7 - 0.5) / 0.5)
 
+
+def row(step: int, score: float, task: str = "catch") -> dict:
+    return {"task": task, "agent_steps": step, "scores": [score - 1, score + 1]}
+
+
+def test_an_area_is_computed_by_the_trapezoidal_rule():
     rows = [row(300, 4.0), row(100, 1.0), row(400, 8.0, "dodge"), row(400, 2.0)]
-    # 100 steps at 1, 200 at 4, 100 at 2
-    assert areas(["catch"], [rows]) == pytest.approx([(100 * 1 + 200 * 4 + 100 * 2) / 400])
-    assert np.isnan(areas(["catch", "dodge"], [[], [row(0, 1.0, "dodge")]])).all()
+    # from 3: 100 steps at (3 + 1)/2, 200 at (1 + 4)/2, 100 at (4 + 2)/2
+    area = (100 * 2 + 200 * 2.5 + 100 * 3) / 400
+    assert areas(["catch"], [rows], np.array([3.0])) == pytest.approx([area])
+
+
+def test_a_window_without_evaluations_or_without_a_known_start_has_no_area():
+    windows = [[], [row(0, 1.0, "dodge")], [row(10, 1.0, "frog")]]
+    assert np.isnan(areas(["catch", "dodge", "frog"], windows, np.array([1.0, 1.0, np.nan]))).all()
 
 
 def test_a_task_whose_dqn_leaves_no_room_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = run_of(tmp_path)
-    run.teacher_rows[1] = [{"task": "dodge", "agent_steps": 40_000, "scores": [100.0, 100.0]}]  # at its level at once
+    run.teacher_rows[1] = [row(1, 100.0, "dodge"), row(40_000, 100.0, "dodge")]  # at its level at once
     metric = CONTINUAL_WORLD["forward transfer"]
     assert np.isnan(metric.by_task(run)).tolist() == [False, True, False]
     assert metric.counted(run) == 2
-    assert metric(run) == pytest.approx((0 + 0.6) / 2)
+    assert metric(run) == pytest.approx((0 - 0.4) / 2)
 
 
 def test_undefined_scores_and_missing_windows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -78,7 +93,7 @@ def test_undefined_scores_and_missing_windows_are_left_out(tmp_path: Path, monke
 def test_the_table_defines_every_metric(tmp_path: Path):
     store = make_store(tmp_path / "run", {"RePR": KEEPS, "no-reh": FORGETS})
     text = markdown_report(store)
-    assert row_of(text, "### Continual World", "RePR") == ["RePR", "0.78", "0.20", "0.53", "3 of 3", "3 of 3"]
+    assert row_of(text, "### Continual World", "RePR") == ["RePR", "0.78", "0.20", "-0.13", "3 of 3", "3 of 3"]
     (scores,) = gather_scores(read_results(store))
     notes = " ".join(continual_world_table(scores).notes)
     for metric in CONTINUAL_WORLD.values():
