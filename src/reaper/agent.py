@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from reaper.learning.frame_stack import push_frames
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.find import RunChoice, find_memory
 from reaper.tasks.observation import ObservationSpec, to_picture
-from reaper.tasks.sequence import find_task, match_task, open_human_view
+from reaper.tasks.sequence import find_task, match_task
 from reaper.tasks.task import VectorTask
 from reaper.zoo import locate
 
@@ -33,7 +34,23 @@ class Agent:
     def __init__(self, memory: LongTermMemory, context: Context) -> None:
         self.memory, self.tasks, self.context = memory, memory.tasks, context
         self.network = context.q_network(memory.agent).eval()
+        self.num_actions = context.num_actions  # that `predict` chooses among
         self._rng = context.rng("predict")
+
+    def for_task(self, task: str | gymnasium.Env) -> Agent:
+        """The same agent for one of its tasks, or for an environment of `wrap`: `predict` then chooses only among the
+        actions that it has. An agent's tasks may have different numbers of actions, and observations do not show it."""
+        if isinstance(task, str):
+            num_actions = find_task(match_task(self.tasks, task)).num_actions
+        else:
+            from reaper.tasks.wrappers import discrete_actions
+
+            num_actions = int(discrete_actions(task).n)
+        if num_actions > self.context.num_actions:
+            raise UserError(f"{task} has {num_actions} actions, and this agent {self.context.num_actions}")
+        limited = copy(self)
+        limited.num_actions = num_actions
+        return limited
 
     @property
     def observation(self) -> ObservationSpec:
@@ -55,7 +72,8 @@ class Agent:
         returns for the next one, and `episode_start` says which environments have just been reset; theirs start anew.
 
         With `deterministic` the action of the largest output is chosen, otherwise epsilon-greedily, with the epsilon of
-        evaluations (0.05 in the paper).
+        evaluations (0.05 in the paper). Where the agent's tasks have different numbers of actions, `for_task` limits
+        the choice to those of one task.
         """
         given, spec = np.asarray(observation), self.observation
         is_batch = given.ndim == len(spec.shape) + 1
@@ -66,7 +84,7 @@ class Agent:
         stacks = None if batch.shape[1:] == spec.shape else self._stack(batch, state, episode_start)
         states = torch.tensor(batch) if stacks is None else stacks
         with threads_for(len(states)):
-            actions = self.network(states.to(self.context.device)).argmax(dim=1)
+            actions = self.network(states.to(self.context.device))[:, : self.num_actions].argmax(dim=1)
         if not deterministic:
             actions = self._explore(actions)
         chosen = actions.cpu().numpy()
@@ -90,12 +108,13 @@ class Agent:
     def _explore(self, actions: torch.Tensor) -> torch.Tensor:
         epsilon, count, device = self.context.settings.evaluation.epsilon, len(actions), self.context.device
         explores = torch.rand(count, generator=self._rng, device=device) < epsilon
-        random = torch.randint(self.context.num_actions, (count,), generator=self._rng, device=device)
+        random = torch.randint(self.num_actions, (count,), generator=self._rng, device=device)
         return torch.where(explores, random, actions)
 
     def wrap(self, env: gymnasium.Env) -> gymnasium.Env:
         """Any Gymnasium environment with images and discrete actions, as this agent sees it: grey, resized and stacked
-        frames, and the agent's action set. An Atari environment of ale-py also skips and pools frames, starts with
+        frames, and actions from 0 on, of which those that the environment lacks are its first; `for_task(env)` never
+        chooses them. An Atari environment of ale-py also skips and pools frames, starts with
         no-ops and takes the joystick's actions, as in training; make it with `frameskip=1` and
         `repeat_action_probability=0.0`."""
         from reaper.tasks.wrappers import wrap
@@ -116,10 +135,9 @@ class Agent:
         found = find_task(match_task(self.tasks, task))
         with ExitStack() as opened:
             env = opened.enter_context(closing(self.context.open(found, 1)))
-            options, num_actions = self.context.env_options(1), self.context.num_actions
-            view = open_human_view(found, options, num_actions) if human_view else None
-            if view:
-                opened.enter_context(closing(view))
+            view = None
+            if human_view and found.human_view:
+                view = opened.enter_context(closing(found.human_view(self.context.env_options(1))))
             yield from self._episode(env, view, seed)
 
     def _episode(self, env: VectorTask, view: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:

@@ -27,7 +27,7 @@ class Context:
     """Settings, device and randomness of one stage of one run."""
 
     settings: Settings
-    num_actions: int  # the action set of the whole sequence
+    num_actions: int  # outputs of the network: the largest action set of the sequence
     seed: int  # of the run; conditions with one seed share their random streams, so that they differ in nothing else
     names: tuple[str, ...]  # identify the stage: its random streams are derived from them
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -74,8 +74,8 @@ class Context:
         return network.to(self.device)
 
     def open(self, task: Task, num_envs: int) -> VectorTask:
-        """Opens a task's environments, with the observation and the action set of the sequence."""
-        return open_task(task, self.env_options(num_envs), self.num_actions)
+        """Opens a task's environments, with the observation of the sequence and the task's own actions."""
+        return open_task(task, self.env_options(num_envs))
 
     def env_options(self, num_envs: int) -> EnvOptions:
         return EnvOptions(num_envs, self.observation.frame, self.emulator_threads)

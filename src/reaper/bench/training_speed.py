@@ -115,7 +115,7 @@ def _measurements(what: str, task: str, pairs: list[tuple[float, float]]) -> tup
 
 def use_envs(trainer: Trainer, envs: VectorTask) -> None:
     assert trainer.experience is not None
-    trainer.experience.actor.envs = envs
+    trainer.experience.actor.use_envs(envs)
 
 
 def close_envs(trainer: Trainer) -> None:

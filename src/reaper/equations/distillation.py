@@ -40,10 +40,11 @@ def pr_loss(student_q: Tensor, previous_q: Tensor) -> Tensor:
 def distill_loss_policy(student_logits: Tensor, teacher_q: Tensor) -> Tensor:
     """distill-loss-policy: cross-entropy of the student's softmax with the one-hot of the teacher's largest Q-value.
 
-    student_logits (N, A), teacher_q (N, A) -> (N,). In a tie, the action that argmax picks is the target.
+    student_logits (N, A), teacher_q (N, A) or only of the first actions, those that the task has -> (N,). In a tie, the
+    action that argmax picks is the target.
     """
     best = teacher_q.argmax(dim=1, keepdim=True)
-    one_hot = torch.zeros_like(teacher_q).scatter(1, best, 1.0)  # h(q)
+    one_hot = torch.zeros_like(student_logits).scatter(1, best, 1.0)  # h(q)
     return _cross_entropy(student_logits, one_hot)
 
 

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 
 class Actor:
-    """Acts in a vector of environments.
+    """Acts in a vector of environments, with actions that they have: the network's first `envs.num_actions`.
 
         actor.reset(seed)
         actor.act(network, epsilon, rng)        # the environments start to step ...
@@ -47,20 +47,24 @@ class Actor:
         envs: VectorTask,
         *,
         frame_stack: int,
-        num_actions: int,
         device: torch.device | str = "cpu",
         compile: Callable[[Callable], Callable] = lambda function: function,
         cuda_graphs: bool = True,
         replaying: Callable[[np.ndarray], Iterable[np.ndarray]] = iter,
     ) -> None:
         self.envs, self._replaying = envs, replaying
-        self.exploration = EpsilonGreedy(envs.num_envs, num_actions)
+        self.exploration = EpsilonGreedy(envs.num_envs, envs.num_actions)
         self.statistics = EpisodeStatistics(envs.num_envs)
         self.frames = FrameStack(envs, frame_stack, torch.device(device), compile(push_frames))
-        self.policy = GreedyPolicy(self.frames, compile(forward), cuda_graphs)
+        self.policy = GreedyPolicy(self.frames, compile(forward), envs.num_actions, cuda_graphs=cuda_graphs)
         self.actions = np.zeros(envs.num_envs, dtype=np.int64)  # the last ones
         self.seed: int | None = None  # of the last reset; None: the environments are not in use
         self.action_log: list[np.ndarray] = []  # since then
+
+    def use_envs(self, envs: VectorTask) -> None:
+        """Acts in other environments from the next reset on: as many, with the same observation."""
+        self.envs, self.exploration.num_actions = envs, envs.num_actions
+        self.policy.choose_among(envs.num_actions)
 
     @property
     def in_use(self) -> bool:
@@ -150,6 +154,8 @@ class Actor:
             return
         self.reset(state["seed"])
         for actions in self._replaying(state["action_log"].numpy()):
+            # Until 0.3 an action that the task lacks could be chosen, and was a no-op: action 0.
+            actions = np.where(actions < self.envs.num_actions, actions, 0).astype(np.int16)
             self.action_log.append(actions)
             self.envs.send(actions.astype(np.int64))
             self.observe()
@@ -175,7 +181,6 @@ def new_actor(context: Context, envs: VectorTask, *, compiled: bool = True) -> A
     return Actor(
         envs,
         frame_stack=context.settings.observation.frame_stack,
-        num_actions=context.num_actions,
         device=context.device,
         compile=context.compile if compiled else lambda function: function,
         cuda_graphs=context.cuda_graphs,

@@ -23,9 +23,11 @@ def epsilon_at(agent_steps: int, settings: TrainingSettings) -> float:
 
 
 @torch.no_grad()
-def greedy_actions(forward: ForwardPass, network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
-    """(N, *observation.shape) -> (N,) int64."""
-    return forward(network, states).argmax(dim=1)
+def greedy_actions(
+    forward: ForwardPass, network: torch.nn.Module, states: torch.Tensor, num_actions: int
+) -> torch.Tensor:
+    """(N, *observation.shape) -> (N,) int64: the best of the task's own actions, the network's first `num_actions`."""
+    return forward(network, states)[:, :num_actions].argmax(dim=1)
 
 
 class RandomActions(NamedTuple):
@@ -42,6 +44,7 @@ class EpsilonGreedy:
     """
 
     def __init__(self, num_envs: int, num_actions: int) -> None:
+        """`num_actions` are those of the task, which may be fewer than the network's outputs."""
         self.num_envs, self.num_actions = num_envs, num_actions
         self.sampled: RandomActions | None = None  # for the next step
 

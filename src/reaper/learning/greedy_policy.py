@@ -29,8 +29,9 @@ from reaper.tasks.task import Step
 class GreedyPolicy:
     """Keeps the greedy actions up to date with a frame stack."""
 
-    def __init__(self, frames: FrameStack, forward: ForwardPass, cuda_graphs: bool = True) -> None:
-        self.frames, self._forward = frames, forward
+    def __init__(self, frames: FrameStack, forward: ForwardPass, num_actions: int, *, cuda_graphs: bool = True) -> None:
+        """`num_actions` are those of the task, which may be fewer than the network's outputs."""
+        self.frames, self._forward, self._num_actions = frames, forward, num_actions
         self._on_gpu = frames.states.is_cuda
         self._captures = self._on_gpu and cuda_graphs
         self._network: torch.nn.Module | None = None
@@ -48,6 +49,11 @@ class GreedyPolicy:
             self._stream, self._may_start = torch.cuda.Stream(priority=-1), torch.cuda.Event()
             self._gate = new_stream_gate()
 
+    def choose_among(self, num_actions: int) -> None:
+        """Chooses among the first `num_actions` outputs from now on."""
+        if num_actions != self._num_actions:
+            self._num_actions, self._graph, self._up_to_date = num_actions, None, False
+
     def allow_next(self) -> None:
         """The next choice waits for everything the learner has enqueued so far, such as reading the last transition and
         copying the network's weights, and for nothing that it enqueues later."""
@@ -61,7 +67,7 @@ class GreedyPolicy:
         if not self._up_to_date:
             self.wait_for_learner()
             with torch.cuda.stream(self._stream), threads_for(len(self.frames.states)):
-                return greedy_actions(self._forward, network, self.frames.states).cpu().numpy()
+                return self._greedy(network).cpu().numpy()
         self.synchronize()
         return self._host_actions
 
@@ -95,7 +101,10 @@ class GreedyPolicy:
     def _push_and_choose(self) -> None:
         self.frames.push()
         assert self._network is not None
-        self._actions.copy_(greedy_actions(self._forward, self._network, self.frames.states), non_blocking=True)
+        self._actions.copy_(self._greedy(self._network), non_blocking=True)
+
+    def _greedy(self, network: torch.nn.Module) -> torch.Tensor:
+        return greedy_actions(self._forward, network, self.frames.states, self._num_actions)
 
     def invalidate(self) -> None:
         """The states on the stack have changed otherwise than by `observe`."""

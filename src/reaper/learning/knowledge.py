@@ -15,7 +15,10 @@ from reaper.learning.teachers import OutputKind, Teacher
 
 
 class Knowledge(ABC):
-    """Compares the student's outputs (N, num_actions) with targets; every loss is one number per item (N,)."""
+    """Compares the student's outputs (N, num_actions) with targets; every loss is one number per item (N,).
+
+    Targets of a new task may have fewer columns: one for each of the task's own actions, which are the first.
+    """
 
     kinds: tuple[OutputKind, ...] = ("values",)  # the outputs of teachers that it can be distilled from
     output = "linear"  # the long-term agent's output layer: linear, or softmax
@@ -42,7 +45,7 @@ class QValues(Knowledge):
     """All Q-values, unchanged."""
 
     def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
-        return distill_loss(student, targets)
+        return distill_loss(_own_actions(student, targets), targets)
 
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         return pr_loss(student, previous)
@@ -53,7 +56,7 @@ class StandardisedQValues(QValues):
     are larger."""
 
     def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
-        return distill_loss(student, standardise(targets, mean, std))
+        return distill_loss(_own_actions(student, targets), standardise(targets, mean, std))
 
     def adopt(self, weights: dict[str, torch.Tensor], mean: float, std: float) -> dict[str, torch.Tensor]:
         """Standardises the outputs exactly, by rescaling the last layer."""
@@ -74,3 +77,9 @@ class Policy(Knowledge):
 
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         return pr_loss_policy(student, previous)
+
+
+def _own_actions(student: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The outputs that there are targets for; not sliced in vain, which would cost a kernel in every backward pass."""
+    num_actions = targets.shape[1]
+    return student if student.shape[1] == num_actions else student[:, :num_actions]

@@ -66,10 +66,11 @@ class Objective(ABC):
         """Prepares to learn a task."""
 
 
-def _distillation_loss(teacher: Teacher, knowledge: Knowledge) -> OutputLoss:
-    knowledge.check(teacher)
-    mean, std = teacher.value_mean, teacher.value_std
-    return lambda outputs, targets: knowledge.distill(outputs, targets, mean, std)
+def _distillation_loss(teacher: Teacher, new: NewTask) -> OutputLoss:
+    """Of the task's own actions: nobody has taught the teacher's outputs for others."""
+    new.knowledge.check(teacher)
+    mean, std, num_actions = teacher.value_mean, teacher.value_std, new.task.num_actions
+    return lambda outputs, targets: new.knowledge.distill(outputs, targets[:, :num_actions], mean, std)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Distillation(Objective):
     def begin(self, new: NewTask) -> TaskObjective:
         context, teacher = new.context, new.teacher
         assert teacher is not None
-        loss, experience = _distillation_loss(teacher, new.knowledge), Experience(context, new.task)
+        loss, experience = _distillation_loss(teacher, new), Experience(context, new.task)
 
         def sample(count: int, rng: RNG) -> tuple[torch.Tensor, ...]:
             states = experience.replay.sample_states(count, rng)
@@ -104,7 +105,7 @@ class GeneratedDistillation(Objective):
         states = fitted.sample(context.settings.generator.pseudo_items, context.rng("short-term dreams"))
         items = Items(states).with_targets(teacher.policy)
         batches = BatchSampler(items.sample, context.settings.training.batch_size, context.rng("batches"))
-        return TaskObjective(batches, _distillation_loss(teacher, new.knowledge), items, parts=Parts(batches=batches))
+        return TaskObjective(batches, _distillation_loss(teacher, new), items, parts=Parts(batches=batches))
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class DirectQLearning(Objective):
 
     def begin(self, new: NewTask) -> TaskObjective:
         experience = Experience(new.context, new.task)
-        q_learning = QLearning(new.context, new.student, experience.replay)
+        q_learning = QLearning(new.context, new.student, experience.replay, new.task.num_actions)
         return TaskObjective(
             q_learning.batches,
             q_learning.output_loss,

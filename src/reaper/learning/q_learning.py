@@ -19,10 +19,13 @@ from reaper.state import Parts
 
 
 class QLearning:
-    """The temporal-difference updates of a Q-network, whoever owns it: a short-term or a long-term agent."""
+    """The temporal-difference updates of a Q-network, whoever owns it: a short-term or a long-term agent.
 
-    def __init__(self, context: Context, weights: FlatWeights, replay: Replay) -> None:
-        self.settings, self.replay, self.weights = context.settings, replay, weights
+    Targets are of the task's own actions, the network's first `num_actions`: values of others would never be learnt.
+    """
+
+    def __init__(self, context: Context, weights: FlatWeights, replay: Replay, num_actions: int) -> None:
+        self.settings, self.replay, self.weights, self.num_actions = context.settings, replay, weights, num_actions
         self.target = context.q_network(weights.network.state_dict())
         self.target_weights = FlatWeights(self.target)
         self._forward = context.compile(forward)
@@ -65,7 +68,7 @@ class QLearning:
         return bootstrap(rewards, batch.terminals, values, batch.discounts)
 
     def _values(self, network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
-        return self._forward(network, states, self.compute_dtype)
+        return self._forward(network, states, self.compute_dtype)[:, : self.num_actions]
 
     def loss(self, forward: Forward, weights: list[torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
         states, *targets = batch

@@ -40,7 +40,7 @@ class ShortTerm:
         self.network = context.q_network()
         weights = FlatWeights(self.network)
         self.experience = Experience(context, task)
-        self.q_learning = QLearning(context, weights, self.experience.replay)
+        self.q_learning = QLearning(context, weights, self.experience.replay, task.num_actions)
         self.best = BestWeights(
             weights,
             self.settings.best_window,
@@ -66,7 +66,8 @@ class ShortTerm:
             self.close()
             self.best.load()
             with torch.no_grad():
-                values = self.network(replay.sample_states(VALUE_STATES, context.rng("value statistics")))
+                visited = replay.sample_states(VALUE_STATES, context.rng("value statistics"))
+                values = self.network(visited)[:, : self.task.num_actions]
             states = {"real": replay.distinct_states(STORED_STATES, context.rng("pictures")).cpu()}
             rows = evaluator.finish()
         return TrainedAgent(

@@ -52,7 +52,7 @@ class Chain:
     @property
     def inputs(self) -> Inputs:
         """What its stages have in common."""
-        return Inputs(self.settings, self.sequence.num_actions, self.seed)
+        return Inputs(self.settings, self.sequence.num_actions, self.seed, self.sequence.fewer_actions)
 
     @property
     def name(self) -> str:

@@ -85,8 +85,8 @@ def gymnasium_task(name: str) -> Task:
         raise UserError(f"{name} cannot be opened: {missing}") from None
     observation, action = environment.observation_space, environment.action_space
     environment.close()
-    if not isinstance(action, gymnasium.spaces.Discrete):
-        raise UserError(f"{name} has {type(action).__name__} actions; a task needs discrete ones")
+    check_actions(name, action)
+    assert isinstance(action, gymnasium.spaces.Discrete)
     if not is_image(observation):
         raise UserError(f"{name} observes {observation}; a task needs uint8 images (height, width[, 1 or 3])")
     return Task(
@@ -95,6 +95,17 @@ def gymnasium_task(name: str) -> Task:
         num_actions=int(action.n),
         open=lambda options: GymnasiumTask(name, options),
         about="Gymnasium",
+    )
+
+
+def check_actions(name: str, space: gymnasium.Space) -> None:
+    """Refuses actions that are not discrete, and names an alternative."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return
+    kind = "continuous actions" if isinstance(space, gymnasium.spaces.Box) else "actions"
+    raise UserError(
+        f"{name} has {kind} {space}; an agent needs a Discrete action space: register the environment with a wrapper "
+        "that offers a list of them (gymnasium.wrappers.TransformAction)"
     )
 
 

@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from reaper.config.settings import ObservationSettings
 from reaper.errors import UserError, unknown
 from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.observation import ObservationSpec, state_spec
-from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
+from reaper.tasks.task import EnvOptions, Task, VectorTask
 from reaper.tasks.titles import distinct
 
 ARCADE_3 = ("catch", "dodge", "shooter")
@@ -82,7 +80,7 @@ class Sequence:
 
     @property
     def num_actions(self) -> int:
-        """The largest action set; a task with fewer actions takes its action 0 for the others."""
+        """The largest action set, one output of the network each; a task with n actions uses the first n of them."""
         return max(self.min_actions, *(task.num_actions for task in self.tasks))
 
     @property
@@ -110,10 +108,14 @@ class Sequence:
     def notices(self) -> list[str]:
         """What a user should know about tasks with fewer actions than the sequence."""
         return [
-            f"{task.name} has {task.num_actions} of the sequence's {self.num_actions} actions; the others are no-ops"
-            for task in self.tasks
-            if task.num_actions < self.num_actions
+            f"{name} has {num_actions} of the sequence's {self.num_actions} actions; the others are never chosen there"
+            for name, num_actions in self.fewer_actions.items()
         ]
+
+    @property
+    def fewer_actions(self) -> dict[str, int]:
+        """The number of actions of each task that has fewer than the sequence."""
+        return {task.name: task.num_actions for task in self.tasks if task.num_actions < self.num_actions}
 
     def reversed(self) -> Sequence:
         name = self.name[: -len("-rev")] if self.name.endswith("-rev") else f"{self.name}-rev"
@@ -147,41 +149,15 @@ def _emitted(task: Task) -> str:
     return str(task.observation or "resizable images")
 
 
-class FewerActions(VectorTask):
-    """A task in a sequence with a larger action set: actions it does not have become action 0, a no-op."""
-
-    def __init__(self, task: VectorTask, num_actions: int) -> None:
-        self._task, self.num_actions = task, num_actions
-        self.name, self.num_envs, self.observation = task.name, task.num_envs, task.observation
-        self.may_use_gpu = task.may_use_gpu
-
-    def reset(self, seed: int) -> np.ndarray:
-        return self._task.reset(seed)
-
-    def send(self, actions: np.ndarray) -> None:
-        self._task.send(np.where(actions < self._task.num_actions, actions, 0))
-
-    def receive(self) -> Step:
-        return self._task.receive()
-
-    def close(self) -> None:
-        self._task.close()
-
-
-def open_task(task: Task, options: EnvOptions, num_actions: int) -> VectorTask:
-    """The environments of a task, with the sequence's observation and action set."""
+def open_task(task: Task, options: EnvOptions) -> VectorTask:
+    """The environments of a task, with the sequence's observation and the task's own actions."""
     if task.observation not in (None, options.observation):
         raise UserError(f"{task.name} emits {task.observation}, not {options.observation}")
-    return _with_actions(task.open(options), num_actions)
-
-
-def open_human_view(task: Task, options: EnvOptions, num_actions: int) -> VectorTask | None:
-    """The same environments rendered for people, where the task has such a view."""
-    return _with_actions(task.human_view(options), num_actions) if task.human_view else None
-
-
-def _with_actions(envs: VectorTask, num_actions: int) -> VectorTask:
-    return envs if envs.num_actions == num_actions else FewerActions(envs, num_actions)
+    envs = task.open(options)
+    if envs.num_actions != task.num_actions:
+        own, given = task.num_actions, envs.num_actions
+        raise UserError(f"{task.name} is a task with {own} actions, but its environments have {given}")
+    return envs
 
 
 def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:

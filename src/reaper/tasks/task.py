@@ -45,7 +45,7 @@ class VectorTask(ABC):
 
     name: str
     num_envs: int
-    num_actions: int
+    num_actions: int  # the task's own; a network of a sequence with more actions uses its first outputs
     observation: ObservationSpec  # of one environment and one step
     may_use_gpu = True  # False: `receive` needs no GPU, so a GPU stream may be blocked until it returns
 

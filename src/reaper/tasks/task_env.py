@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from reaper.errors import UserError
 from reaper.tasks.observation import ObservationSpec, to_picture
 from reaper.tasks.task import VectorTask
 
@@ -40,6 +41,10 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         return self._frame, {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        if action >= self._task.num_actions:
+            name, number = self._task.name, self._task.num_actions
+            how = f"choose with agent.for_task({name!r}).predict"
+            raise UserError(f"{name} has {number} actions, so there is no action {action}; {how}")
         self._task.send(np.array([action], dtype=np.int64))
         step = self._task.receive()
         self._frame, self._ended = step.observations[0].copy(), bool(step.done[0])

@@ -15,7 +15,7 @@ from gymnasium.wrappers import FrameStackObservation, ReshapeObservation, Transf
 
 from reaper.errors import UserError
 from reaper.tasks.atari_wrapper import AtariScreen, shows_screen
-from reaper.tasks.gymnasium import is_image, to_grey
+from reaper.tasks.gymnasium import check_actions, is_image, to_grey
 from reaper.tasks.observation import ObservationSpec
 from reaper.tasks.task_env import box
 
@@ -25,9 +25,15 @@ def wrap(env: gymnasium.Env, state: ObservationSpec, num_actions: int) -> gymnas
     if not isinstance(env, gymnasium.Env):
         what = f"{type(env).__module__.partition('.')[0]}.{type(env).__name__}"
         raise UserError(f"wrap takes one gymnasium.Env, not {what}; wrap each copy before you vectorise them")
-    if not isinstance(env.action_space, Discrete):
-        raise UserError(f"{_name(env)} has {type(env.action_space).__name__} actions; an agent takes discrete ones")
+    discrete_actions(env)
     return stack_frames(_with_actions(_with_frames(env, state.frame), num_actions), state)
+
+
+def discrete_actions(env: gymnasium.Env) -> Discrete:
+    """The action space of an environment; one that is not discrete is refused."""
+    check_actions(_name(env), env.action_space)
+    assert isinstance(env.action_space, Discrete)
+    return env.action_space
 
 
 def stack_frames(env: gymnasium.Env, state: ObservationSpec) -> gymnasium.Env:
@@ -48,10 +54,12 @@ def _with_frames(env: gymnasium.Env, frame: ObservationSpec) -> gymnasium.Env:
 
 
 def _with_actions(env: gymnasium.Env, num_actions: int) -> gymnasium.Env:
-    """As in training: an action that the environment does not have becomes its first, a no-op."""
-    assert isinstance(env.action_space, Discrete)
-    first, known = int(env.action_space.start), int(env.action_space.n)
-    return TransformAction(env, lambda action: first + (action if action < known else 0), Discrete(num_actions))
+    """Actions from 0 on. One that the environment does not have becomes its first: `Agent.for_task` never chooses it,
+    but the agent itself may."""
+    actions = discrete_actions(env)
+    first, known = int(actions.start), int(actions.n)
+    own = Discrete(min(known, num_actions))
+    return TransformAction(env, lambda action: first + (action if action < known else 0), own)
 
 
 def _name(env: gymnasium.Env) -> str:

@@ -12,7 +12,7 @@ from reaper.tasks.task import EnvOptions
 
 def new_actor(*, sampled: bool = False) -> tuple[Actor, torch.Generator]:
     envs = ARCADE["shooter"].open(EnvOptions(4, ArcadeTask.observation))
-    actor, rng = Actor(envs, frame_stack=2, num_actions=6), torch.Generator().manual_seed(0)
+    actor, rng = Actor(envs, frame_stack=2), torch.Generator().manual_seed(0)
     actor.reset(5)
     if sampled:
         actor.exploration.sample(0.5, rng)

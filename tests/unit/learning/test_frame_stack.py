@@ -37,7 +37,7 @@ class Numbers(VectorTask):
 
 @pytest.fixture
 def actor():
-    actor = Actor(Numbers(), frame_stack=3, num_actions=4)
+    actor = Actor(Numbers(), frame_stack=3)
     actor.reset(0)
     return actor
 
@@ -113,7 +113,7 @@ def test_exploration_replaces_some_of_them():
     """With epsilon 0.5, and actions from a stream that is known: where to explore, and what to do there."""
     replaced = 0
     for seed in range(40):
-        actor = Actor(Numbers(), frame_stack=3, num_actions=4)
+        actor = Actor(Numbers(), frame_stack=3)
         actor.reset(0)
         rng = torch.Generator().manual_seed(seed)
         random, explore = torch.randint(4, (2,), generator=rng), torch.rand(2, generator=rng) < 0.5
@@ -126,7 +126,7 @@ def test_exploration_replaces_some_of_them():
 def test_without_a_network_every_action_is_random():
     taken = []
     for seed in range(100):
-        actor = Actor(Numbers(), frame_stack=3, num_actions=4)
+        actor = Actor(Numbers(), frame_stack=3)
         actor.reset(0)
         step(actor, None, epsilon=0.0, seed=seed)
         taken += actor.envs.sent.tolist()

@@ -151,7 +151,14 @@ def test_other_observations_are_refused(register, space):
         gymnasium_task(NAME)
 
 
-def test_actions_that_are_not_discrete_are_refused(register):
-    register(Unusual, space=image_space(20, 30), action=gymnasium.spaces.MultiDiscrete([2, 3]))
-    with pytest.raises(UserError, match="has MultiDiscrete actions; a task needs discrete ones"):
+@pytest.mark.parametrize(
+    ("space", "named"),
+    [
+        (gymnasium.spaces.MultiDiscrete([2, 3]), r"has actions MultiDiscrete\(\[2 3\]\)"),
+        (gymnasium.spaces.Box(-1, 1, (2,)), r"has continuous actions Box\(-1.0, 1.0, \(2,\), float32\)"),
+    ],
+)
+def test_actions_that_are_not_discrete_are_refused_with_an_alternative(register, space, named):
+    register(Unusual, space=image_space(20, 30), action=space)
+    with pytest.raises(UserError, match=rf"{named}; an agent needs a Discrete .* wrapper .*TransformAction"):
         gymnasium_task(NAME)

@@ -14,7 +14,7 @@ from reaper.tasks.arcade import ARCADE
 from reaper.tasks.atari import AtariTask
 from reaper.tasks.gymnasium import GymnasiumTask, to_grey
 from reaper.tasks.observation import ObservationSpec
-from reaper.tasks.sequence import find_sequence, find_task, match_task, open_human_view, open_task
+from reaper.tasks.sequence import find_sequence, find_task, match_task, open_task
 from reaper.tasks.task import EnvOptions
 
 ATARI_FRAME, ARCADE_FRAME = ObservationSpec((1, 84, 84)), ObservationSpec((1, 16, 16))
@@ -82,24 +82,19 @@ def test_a_users_environment_is_learnt_like_any_other(tmp_path):
     assert result.finished
 
 
-def test_missing_actions_are_reported_and_become_no_ops():
+def test_tasks_with_fewer_actions_are_reported():
     register_task("three-way", Task("three-way", "Three-way", 3, ARCADE["catch"].open, ARCADE_FRAME))
     sequence = find_sequence("three-way,dodge")
     assert sequence.num_actions == 6
-    assert "three-way has 3 of the sequence's 6 actions" in sequence.notices[0]
+    assert sequence.fewer_actions == {"three-way": 3}
+    assert sequence.notices == ["three-way has 3 of the sequence's 6 actions; the others are never chosen there"]
+    assert find_sequence("catch,dodge").notices == []
 
-    class Recorder:
-        name, num_envs, num_actions, observation, may_use_gpu = "r", 4, 3, ARCADE_FRAME, False
 
-        def send(self, actions):
-            self.sent = actions
-
-    recorder = Recorder()
-    recorded = Task("r", "R", 3, lambda options: recorder, ARCADE_FRAME)  # pyright: ignore
-    task = open_task(recorded, EnvOptions(4, ARCADE_FRAME), 6)
-    task.send(np.array([0, 2, 3, 5]))
-    assert recorder.sent.tolist() == [0, 2, 0, 0]
-    assert not task.may_use_gpu
+def test_environments_have_as_many_actions_as_their_task():
+    wrong = Task("three-way", "Three-way", 3, ARCADE["catch"].open, ARCADE_FRAME)
+    with pytest.raises(UserError, match="a task with 3 actions, but its environments have 6"):
+        open_task(wrong, EnvOptions(1, ARCADE_FRAME))
 
 
 def test_short_names_are_understood():
@@ -134,8 +129,7 @@ def test_atari_keeps_the_contract():
 def test_the_human_view_of_atari_shows_the_same_episode():
     task = find_task("ALE/Boxing-v5")
     options = EnvOptions(2, ATARI_FRAME)
-    observed, rendered = open_task(task, options, 20), open_human_view(task, options, 20)  # actions 18, 19: no-ops
-    assert rendered is not None
+    observed, rendered = open_task(task, options), task.human_view(options)
     assert observed.reset(5).shape == (2, 1, 84, 84)
     screen, scored = rendered.reset(5), 0
     assert (screen.shape, screen.dtype) == ((2, 3, 210, 160), np.uint8)
@@ -143,7 +137,7 @@ def test_the_human_view_of_atari_shows_the_same_episode():
     assert len(np.unique(screen[0].reshape(3, -1), axis=1).T) > 4
     random = np.random.default_rng(1)
     for _ in range(300):
-        actions = random.integers(20, size=2)
+        actions = random.integers(18, size=2)
         for envs in (observed, rendered):
             envs.send(actions)
         step, other = observed.receive(), rendered.receive()
@@ -152,7 +146,7 @@ def test_the_human_view_of_atari_shows_the_same_episode():
     assert scored > 5
     observed.close()
     rendered.close()
-    assert open_human_view(find_task("catch"), EnvOptions(1, ARCADE_FRAME), 6) is None
+    assert find_task("catch").human_view is None
 
 
 def test_atari_is_deterministic():
@@ -195,4 +189,4 @@ def test_a_sequence_states_what_its_agent_sees():
     with pytest.raises(UserError, match="catch emits 1x16x16 uint8 images, and these settings ask for 1x84x84"):
         find_sequence("catch").observation(PAPER.observation)
     with pytest.raises(UserError, match="catch emits 1x16x16 uint8 images, not 1x84x84"):
-        open_task(find_task("catch"), EnvOptions(1, ATARI_FRAME), 6)
+        open_task(find_task("catch"), EnvOptions(1, ATARI_FRAME))

@@ -58,6 +58,7 @@ class Inputs:
     settings: Settings
     num_actions: int
     seed: int
+    fewer_actions: Mapping[str, int] = field(default_factory=dict)  # task -> its actions, if it has fewer
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class StageKind(ABC):
             "settings": self.settings_for(inputs.settings, methods),
             "parents": {role: parent.digest for role, parent in parents.items() if parent},
             "seed": inputs.seed,
-            **({"num_actions": inputs.num_actions} if self.has_networks else {}),
+            **(_actions(inputs, more) if self.has_networks else {}),
             **more,
         }
         return Stage(spec, f"{title} (seed {inputs.seed})")
@@ -119,6 +120,13 @@ class StageKind(ABC):
         chosen = {name: values for name, values in document.items() if name in self.groups}
         used = {name: values for name, values in document.get("methods", {}).items() if name in set(methods)}
         return {**chosen, **({"methods": used} if used else {})}
+
+
+def _actions(inputs: Inputs, more: Mapping[str, Any]) -> dict[str, Any]:
+    """How many outputs a network has, and which tasks of the stage use fewer of them."""
+    tasks = more["tasks"] if "tasks" in more else [more["task"]]
+    fewer = {name: number for name, number in inputs.fewer_actions.items() if name in tasks}
+    return {"num_actions": inputs.num_actions, **({"fewer_actions": fewer} if fewer else {})}
 
 
 def training_load(settings: Settings, agent_steps: int, num_tasks: int) -> Load:
