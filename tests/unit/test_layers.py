@@ -16,7 +16,7 @@ LAYERS = [
     {"tasks", "networks", "memory", "compute"},
     {"storage"},
     {"context", "zoo"},
-    {"generators"},
+    {"generators", "teachers"},
     {"retention"},
     {"learning"},
     {"study"},

@@ -1,11 +1,12 @@
 """Teachers: what consolidation needs of whoever knows the new task.
 
-Our short-term DQN is one. To add another (an agent trained elsewhere, say), implement `Teacher` in a new file and
-register a function that loads it:
+Our short-term DQN is one, an agent trained elsewhere (reaper/teachers) another. To add a kind, implement `Teacher` in a
+new file and register a function that loads it:
 
-    TEACHERS["sb3"] = load_sb3_teacher        # (context, tensors, document) -> Teacher
+    TEACHERS["mine"] = load_my_teacher        # (context, tensors, document) -> Teacher
 
-A stage that results in a teacher states its source in its document `values`; without one it is a DQN of ours.
+A stage that results in a teacher states its source in its document `values`; without one it is a DQN of ours. To read
+another file format, add a row to reaper/teachers/sources.py instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import torch
 from reaper.compute.compilation import forward
 from reaper.context import Context
 from reaper.plugins import Registry
+from reaper.tasks.sequence import find_task
+from reaper.teachers.fitting import FittedTeacher, fit
 
 OutputKind = Literal["values", "logits"]  # Q-values, or unnormalised log-probabilities of actions
 
@@ -65,6 +68,27 @@ class DQNTeacher:
         return self.weights
 
 
+class ExternalTeacher:
+    """An agent that was trained elsewhere, fitted to the sequence. Its network is no Q-network of ours, so the first
+    long-term agent has to learn from it, too."""
+
+    def __init__(self, context: Context, network: FittedTeacher, kind: OutputKind, mean: float, std: float) -> None:
+        self.kind, self.value_mean, self.value_std = kind, mean, std
+        self.network = network.to(context.device)
+        self._forward = context.compile(forward)
+
+    @property
+    def policy(self) -> torch.nn.Module:
+        return self.network
+
+    @torch.no_grad()
+    def outputs(self, states: torch.Tensor) -> torch.Tensor:
+        return self._forward(self.network, states)
+
+    def state(self) -> None:
+        return None
+
+
 Tensors = dict[str, torch.Tensor]
 TeacherSource = Callable[[Context, Tensors, Mapping[str, Any]], Teacher]  # (context, weights, document) -> a teacher
 
@@ -73,9 +97,18 @@ def load_dqn(context: Context, tensors: Tensors, document: Mapping[str, Any]) ->
     return DQNTeacher(context, tensors, document["mean"], document["deviation"])
 
 
-DQN = "dqn"
+def load_external(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> ExternalTeacher:
+    network = document["network"]
+    fitted = fit(network, tensors, find_task(document["task"]), context.observation, context.num_actions)
+    return ExternalTeacher(
+        context, fitted, network["outputs"], document.get("mean", 0.0), document.get("deviation", 1.0)
+    )
+
+
+DQN, EXTERNAL = "dqn", "external"
 TEACHERS: Registry[TeacherSource] = Registry("teacher", "reaper.teachers")
 TEACHERS[DQN] = load_dqn
+TEACHERS[EXTERNAL] = load_external
 
 
 def load_teacher(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> Teacher:

@@ -100,3 +100,15 @@ def nearest_action(wanted: str, known: list[str]) -> int:
     parts = {name: {part for part in DIRECTIONS if part in name} for name in (wanted, *known)}
     fitting = [name for name in known if parts[name] <= parts[wanted]]
     return known.index(max(fitting, key=lambda name: len(parts[name])))
+
+
+def joystick_to_minimal(name: str) -> list[int]:
+    """For each of the 18 joystick actions, the one of the game's minimal action set that does the same. The first
+    joystick action that maps to one of these is that very action: ale-py lists those that add a direction later."""
+    import ale_py
+    import gymnasium
+
+    emulator = ale_py.ALEInterface()
+    emulator.loadROM(ale_py.roms.get_rom_path(gymnasium.spec(name).kwargs["game"]))
+    minimal = [action.name for action in emulator.getMinimalActionSet()]
+    return [nearest_action(action.name, minimal) for action in emulator.getLegalActionSet()]
