@@ -3,8 +3,8 @@ are given for the sequence's actions.
 
     state of the sequence -> newest frames or own features -> resized -> teacher's network -> sequence's actions
 
-An Atari agent with a game's minimal action set answers for the joystick action that does the same; an action that the
-task does not have has the output of action 0, which is what the environment takes for it.
+An Atari agent with a game's minimal action set answers for the joystick action that does the same. An action that the
+task lacks is never chosen or learnt; its column is a copy of the first.
 """
 
 from __future__ import annotations
