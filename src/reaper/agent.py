@@ -137,7 +137,7 @@ class Agent:
             env = opened.enter_context(closing(self.context.open(found, 1)))
             view = None
             if human_view and found.human_view:
-                view = opened.enter_context(closing(found.human_view(self.context.env_options(1))))
+                view = opened.enter_context(closing(found.human_view(self.context.env_options(found, 1))))
             yield from self._episode(env, view, seed)
 
     def _episode(self, env: VectorTask, view: VectorTask | None, seed: int) -> Iterator[tuple[np.ndarray, float]]:

@@ -75,10 +75,11 @@ class Context:
 
     def open(self, task: Task, num_envs: int) -> VectorTask:
         """Opens a task's environments, with the observation of the sequence and the task's own actions."""
-        return open_task(task, self.env_options(num_envs))
+        return open_task(task, self.env_options(task, num_envs))
 
-    def env_options(self, num_envs: int) -> EnvOptions:
-        return EnvOptions(num_envs, self.observation.frame, self.emulator_threads)
+    def env_options(self, task: Task, num_envs: int) -> EnvOptions:
+        scale = self.settings.scales.get(task.name)
+        return EnvOptions(num_envs, self.observation.frame, self.emulator_threads, scale)
 
 
 class CompileOptions(TypedDict):

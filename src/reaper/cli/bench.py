@@ -13,11 +13,13 @@ from rich.table import Table
 
 from reaper.bench.benchmark import Benchmark
 from reaper.bench.measurement import BARE_EMULATION
+from reaper.compute.layouts import is_small
 from reaper.engines.resources import keep_freed_memory, resolve_device
 from reaper.errors import UserError
 from reaper.storage.files import atomic_write, check_output_file
 from reaper.study.options import DEFAULT_TASKS
 from reaper.study.plan import resolve_settings
+from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import SEQUENCES, find_sequence
 
 
@@ -30,8 +32,9 @@ def bench(arguments: argparse.Namespace, console: Console) -> None:
         check_output_file(arguments.json)
     sequence = find_sequence(arguments.tasks or DEFAULT_TASKS)
     preset, settings = resolve_settings(sequence, preset=arguments.preset)
+    settings = sequence.complete(settings)
     device = torch.device(resolve_device(arguments.device))
-    if device.type == "cuda" or preset == "arcade":
+    if device.type == "cuda" or is_small(state_spec(settings.observation)):
         torch.set_num_threads(1)
     keep_freed_memory()
     benchmark = Benchmark(

@@ -90,7 +90,8 @@ def run_with_display(study: Plan, options: StudyOptions, console: Console | None
     if console:
         for notice in study.notices:
             console.print(f"note: {notice}", highlight=False, markup=False)
-        if study.config.preset != "arcade" and not options.quiet:  # small games are done before it matters
+        small = study.config.preset in ("arcade", "vector")  # done before a prediction matters
+        if not small and not options.quiet:
             from reaper.cli.dry_run import print_prediction
 
             print_prediction(study, options, console)

@@ -15,7 +15,7 @@ from reaper.config.presets import PAPER, PRESETS
 from reaper.config.settings import Settings
 from reaper.errors import UserError, unknown
 
-GROUPS = tuple(declared.name for declared in fields(Settings) if declared.name != "methods")
+GROUPS = tuple(declared.name for declared in fields(Settings) if declared.name not in ("methods", "scales"))
 
 
 @dataclass(frozen=True)

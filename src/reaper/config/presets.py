@@ -52,7 +52,35 @@ MODERN = Settings(
     methods={"gan": {"steps": 40_000}},
 )
 
-PRESETS: dict[str, Settings] = {"paper": PAPER, "modern": MODERN, "arcade": ARCADE}
+# Vectors, such as those of classic control, on a laptop's CPU: chosen by measuring (docs/lab/vectors.md).
+VECTOR = Settings(
+    observation=ObservationSettings(frame_stack=1),
+    network=NetworkSettings(initialisation="he"),
+    optimiser=OptimiserSettings(name="adam", learning_rate=6.3e-4, epsilon=1e-5),
+    training=TrainingSettings(
+        num_envs=8,
+        batch_size=64,
+        replay_capacity=100_000,
+        learning_starts=1_000,
+        steps_per_update=1,
+        reward_clip=1_000.0,
+        exploration_steps=12_000,
+    ),
+    short_term=ShortTermSettings(
+        agent_steps=100_000, loss="huber", target="double", target_update_interval=250, best_window=10_000
+    ),
+    long_term=LongTermSettings(agent_steps=50_000, best_window=10_000),
+    generator=GeneratorSettings(pseudo_items=100_000),
+    evaluation=EvaluationSettings(interval=25_000, min_interval=1_000, epsilon=0.0),
+    methods={
+        "gan": {"latent_size": 32, "steps": 20_000, "batch_size": 128, "noise": 0.0},
+        "rehearsal": {"capacity": 100_000},
+        "limited-rehearsal": {"capacity": 1_000},
+        "compressed-rehearsal": {"capacity": 1_000, "max_items": 100_000},
+    },
+)
+
+PRESETS: dict[str, Settings] = {"paper": PAPER, "modern": MODERN, "arcade": ARCADE, "vector": VECTOR}
 
 
 def main(settings: Settings) -> Settings:

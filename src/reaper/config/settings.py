@@ -27,6 +27,11 @@ class ObservationSettings:
 
     frame_size: int = positive(84, "side of a frame in pixels")  # Table dqn-arch: 4 x 84 x 84
     frame_stack: int = positive(4, "frames stacked into one state")  # Table dqn-hyp: history length
+    features: int = setting(
+        0,
+        "numbers in a vector observation; shorter ones are padded with zeros; 0: as many as the longest task has",
+        minimum=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class TrainingSettings:
     replay_capacity: int = positive(200_000, "transitions in the replay buffer")
     learning_starts: int = duration(50_000, "agent steps before the first update", exclusive=False)
     steps_per_update: int = positive(4, "agent steps per update")
+    reward_clip: float = positive(1.0, "limit to which rewards are clipped, up and down; scores are never clipped")
     initial_epsilon: float = probability(1.0, "probability of a random action at the start")
     final_epsilon: float = probability(0.1, "probability of a random action after exploration")
     exploration_steps: int = duration(1_000_000, "agent steps over which epsilon falls to its final value")
@@ -152,3 +158,6 @@ class Settings:
     evaluation: EvaluationSettings = EvaluationSettings()
     # Registered name of a method -> its fields that do not have their default value.
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    # Name of a task with vector observations -> (centres, units) that they are scaled with (tasks/scaling.py). Not for
+    # users: planning a study measures them, and everything that is made of its stages keeps them.
+    scales: Mapping[str, Any] = field(default_factory=dict, hash=False)

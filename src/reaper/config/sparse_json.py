@@ -24,6 +24,8 @@ def to_json(settings: Settings) -> dict[str, Any]:
     methods = {name: _changed(name, values) for name, values in settings.methods.items()}
     if methods := {name: values for name, values in methods.items() if values}:
         document["methods"] = methods
+    if settings.scales:
+        document["scales"] = {task: [list(numbers) for numbers in scale] for task, scale in settings.scales.items()}
     return document
 
 
@@ -34,12 +36,22 @@ def from_json(document: Mapping[str, Any]) -> Settings:
     for name, values in document.items():
         if name == "methods":
             groups[name] = {method: _method_values(method, given) for method, given in _mapping(name, values).items()}
+        elif name == "scales":
+            groups[name] = {str(task): _scale(task, given) for task, given in _mapping(name, values).items()}
         elif name in GROUPS:
             kind = type(getattr(defaults, name))
             groups[name] = kind(**_checked(name, values, types_of(kind)))
         else:
             raise UserError(f"these settings are from another version: {name!r} is not known to this one")
     return Settings(**groups)
+
+
+def _scale(task: str, given: Any) -> tuple[tuple[float, ...], ...]:
+    """Centres and units of a task's observations."""
+    parts = given if isinstance(given, list) and len(given) == 2 else [[None], []]
+    if not all(isinstance(part, list) and all(type(number) in (int, float) for number in part) for part in parts):
+        raise UserError(f"these settings are from another version: the scale of {str(task)[:40]} is no pair of lists")
+    return tuple(tuple(float(number) for number in part) for part in parts)
 
 
 def _changed(method: str, values: Mapping[str, Any]) -> dict[str, Any]:

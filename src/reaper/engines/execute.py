@@ -46,7 +46,8 @@ def resolve_engine(plan: Plan, options: StudyOptions) -> tuple[Engine, Resources
     """The engine and the resources that the options ask for, checked."""
     engine = build_engine(options.engine, options.engine_options)
     engine.check(options.share)
-    return engine, resolve_resources(options, plan.config.settings, engine.remote)
+    settings = plan.config.sequence.complete(plan.config.settings)
+    return engine, resolve_resources(options, settings, engine.remote)
 
 
 def _write_records(plan: Plan, store: Store) -> None:

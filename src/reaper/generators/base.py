@@ -26,7 +26,7 @@ class FittedGenerator(ABC):
 
     @abstractmethod
     def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
-        """Generates uint8 states (count, *observation) on the device of `rng`, computing `chunk` of them at a time."""
+        """Generates states (count, *observation) on the device of `rng`, computing `chunk` of them at a time."""
 
     @abstractmethod
     def state(self) -> dict[str, torch.Tensor]:

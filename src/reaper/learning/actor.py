@@ -47,12 +47,13 @@ class Actor:
         envs: VectorTask,
         *,
         frame_stack: int,
+        reward_clip: float = 1.0,
         device: torch.device | str = "cpu",
         compile: Callable[[Callable], Callable] = lambda function: function,
         cuda_graphs: bool = True,
         replaying: Callable[[np.ndarray], Iterable[np.ndarray]] = iter,
     ) -> None:
-        self.envs, self._replaying = envs, replaying
+        self.envs, self._replaying, self._reward_clip = envs, replaying, reward_clip
         self.exploration = EpsilonGreedy(envs.num_envs, envs.num_actions)
         self.statistics = EpisodeStatistics(envs.num_envs)
         self.frames = FrameStack(envs, frame_stack, torch.device(device), compile(push_frames))
@@ -122,7 +123,7 @@ class Actor:
             frames=self.frames.previous_frames,
             ages=self.frames.previous_ages,
             actions=actions.long(),
-            rewards=rewards.clamp(-1.0, 1.0),
+            rewards=rewards.clamp(-self._reward_clip, self._reward_clip),
             terminals=terminals != 0,
             truncated=truncated != 0,
             is_transition=self.frames.buffers.resets == 0,
@@ -181,6 +182,7 @@ def new_actor(context: Context, envs: VectorTask, *, compiled: bool = True) -> A
     return Actor(
         envs,
         frame_stack=context.settings.observation.frame_stack,
+        reward_clip=context.settings.training.reward_clip,
         device=context.device,
         compile=context.compile if compiled else lambda function: function,
         cuda_graphs=context.cuda_graphs,

@@ -3,7 +3,7 @@
 A state is mostly background, and its stacked frames are mostly equal. The codec of new stores takes the background away
 (XOR with the most frequent value of each pixel leaves zeros there), and LZMA finds the rest of one frame in the one
 before it, moved or not. Its fast mode is within 3 % of the smallest sizes, in a twentieth of the time
-(docs/lab/compression.md).
+(docs/lab/compression.md). Codecs see the bytes of states of any type (`to_bytes`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from reaper.errors import UserError
+from reaper.tasks.observation import ObservationSpec
 
 BACKGROUND_SAMPLE = 250  # states whose most frequent values are taken for the background
 LZMA_FILTERS = [
@@ -34,7 +35,7 @@ LZMA_FILTERS = [
 
 
 class Codec(Protocol):
-    """Turns one uint8 state into bytes and back."""
+    """Turns one state, as an array of its bytes, into fewer bytes and back."""
 
     def compress(self, state: np.ndarray) -> bytes: ...
 
@@ -95,12 +96,19 @@ def most_frequent(states: np.ndarray) -> np.ndarray:
     return counts.reshape(places, 256).argmax(axis=1).astype(np.uint8).reshape(states.shape[1:])
 
 
-def decompress(packed: list[bytes], codec: Codec, shape: tuple[int, ...]) -> torch.Tensor:
-    """(N, *shape) the states of compressed items."""
+def to_bytes(states: torch.Tensor) -> torch.Tensor:
+    """States of any type as uint8, their last axis as many times as long; images stay as they are."""
+    return states.contiguous().view(torch.uint8)
+
+
+def decompress(packed: list[bytes], codec: Codec, observation: ObservationSpec) -> torch.Tensor:
+    """(N, *observation.shape) the states of compressed items."""
+    *outer, last = observation.shape
+    shape = (*outer, last * observation.torch_dtype.itemsize)
     states = np.empty((len(packed), *shape), dtype=np.uint8)
     for i, item in enumerate(packed):
         states[i] = codec.decompress(item, shape)
-    return torch.from_numpy(states)
+    return torch.from_numpy(states).view(observation.torch_dtype)
 
 
 def _array(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:

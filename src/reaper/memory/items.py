@@ -17,19 +17,21 @@ class MappedHostMemory:
         self.pinned = pinned  # has to live as long as the tensor made of it
         self.__cuda_array_interface__ = {
             "shape": tuple(pinned.shape),
-            "typestr": "|u1",
+            "typestr": pinned.numpy().dtype.str,
             "data": (pinned.data_ptr(), False),
             "version": 3,
         }
 
 
-def empty_states(count: int, shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """An uninitialised array of uint8 states (count, *shape). If a GPU has no room for it, it is in pinned host memory,
+def empty_states(
+    count: int, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype = torch.uint8
+) -> torch.Tensor:
+    """An uninitialised array of states (count, *shape). If a GPU has no room for it, it is in pinned host memory,
     and is used in the same way."""
     whole = (count, *shape)
-    if device.type != "cuda" or fits_on_gpu(int(np.prod(whole)), free_bytes(device)):
-        return torch.empty(whole, dtype=torch.uint8, device=device)
-    return torch.as_tensor(MappedHostMemory(torch.empty(whole, dtype=torch.uint8, pin_memory=True)), device=device)
+    if device.type != "cuda" or fits_on_gpu(int(np.prod(whole)) * dtype.itemsize, free_bytes(device)):
+        return torch.empty(whole, dtype=dtype, device=device)
+    return torch.as_tensor(MappedHostMemory(torch.empty(whole, dtype=dtype, pin_memory=True)), device=device)
 
 
 def fits_on_gpu(item_bytes: int, free: int) -> bool:
@@ -52,7 +54,7 @@ class StateSource(Protocol):
 
 
 class Items:
-    """An array of uint8 states (N, *observation.shape), and targets (N, num_actions): the outputs of another agent."""
+    """An array of states (N, *observation.shape), and targets (N, num_actions): the outputs of another agent."""
 
     def __init__(self, states: torch.Tensor, targets: torch.Tensor | None = None) -> None:
         self.states, self.targets = states, targets
@@ -65,7 +67,7 @@ class Items:
         """Stored states, placed where a learner on that device can sample them."""
         if device.type == "cpu":
             return cls(states)
-        return cls(empty_states(len(states), tuple(states.shape[1:]), device).copy_(states))
+        return cls(empty_states(len(states), tuple(states.shape[1:]), device, states.dtype).copy_(states))
 
     def _sample_indices(self, count: int, rng: torch.Generator) -> torch.Tensor:
         return torch.randint(len(self.states), (count,), generator=rng, device=self.states.device)

@@ -30,7 +30,7 @@ class Transition(NamedTuple):
     frames: torch.Tensor  # (num_envs, *observation.frame.shape): the newest observation when the action was chosen
     ages: torch.Tensor  # (num_envs,) int64: agent steps since the episode began
     actions: torch.Tensor  # (num_envs,) int64
-    rewards: torch.Tensor  # (num_envs,) float32, clipped to [-1, 1]
+    rewards: torch.Tensor  # (num_envs,) float32, clipped (to [-1, 1] in the paper)
     terminals: torch.Tensor  # (num_envs,) bool: nothing after this step counts; a lost life is terminal, too
     truncated: torch.Tensor  # (num_envs,) bool: the episode ended without a terminal state
     is_transition: torch.Tensor  # (num_envs,) bool: false where the environment was reset (autoreset)

@@ -13,12 +13,14 @@ import torch
 from reaper.config.settings import NetworkSettings
 from reaper.errors import UserError
 from reaper.networks.convolutional import ConvQNetwork
+from reaper.networks.mlp import MLPQNetwork
 from reaper.networks.q_network import QNetwork
 from reaper.plugins import Registry
-from reaper.tasks.observation import IMAGE, ObservationSpec
+from reaper.tasks.observation import IMAGE, VECTOR, ObservationSpec
 
 Q_NETWORKS: Registry[Callable[[ObservationSpec, int, int], QNetwork]] = Registry("Q-network", "reaper.networks")
 Q_NETWORKS[IMAGE] = ConvQNetwork
+Q_NETWORKS[VECTOR] = MLPQNetwork
 
 
 def build_q_network(observation: ObservationSpec, num_actions: int, settings: NetworkSettings) -> QNetwork:

@@ -16,7 +16,7 @@ from reaper.config.fields import positive, setting
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.equations import repr_loss
-from reaper.memory.compression import Codec, LzmaCodec, ZlibCodec, decompress
+from reaper.memory.compression import Codec, LzmaCodec, ZlibCodec, decompress, to_bytes
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
@@ -93,9 +93,9 @@ class Rehearsal(Retention):
         return agent + sum(_compressed_size(memory.retained[f"items.{task}"]) for task in range(len(memory.tasks)))
 
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
-        shape = context.observation.shape
+        shape, dtype = context.observation.shape, context.observation.torch_dtype
         stored = [memory.retained.get(f"items.{task}") for task in range(len(memory.tasks))]
-        complete = all(s is not None and s.dtype == torch.uint8 and len(s) and s.shape[1:] == shape for s in stored)
+        complete = all(s is not None and s.dtype == dtype and len(s) and s.shape[1:] == shape for s in stored)
         return None if complete else "stored items of every task"
 
     def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
@@ -122,9 +122,8 @@ class CompressedRehearsal(Rehearsal):
         return {"codec": "lzma"}  # the default is what runs of 0.2 used
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
-        shape = context.observation.shape
         tasks = range(len(memory.tasks))
-        return [decompress(_packed(memory, task), _codec(memory, task), shape) for task in tasks]
+        return [decompress(_packed(memory, task), _codec(memory, task), context.observation) for task in tasks]
 
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]
@@ -148,7 +147,7 @@ class CompressedRehearsal(Rehearsal):
             packed = _packed(memory, task)
             items = (packed[i] for i in torch.randperm(len(packed), generator=order).tolist())
             retained |= _filled(task, share, items, _codec(memory, task))
-        new = new_states.distinct_states(self.max_items, context.rng("rehearsal store"))
+        new = to_bytes(new_states.distinct_states(self.max_items, context.rng("rehearsal store")))
         codec = LzmaCodec.fit(new, max_bytes=share // 10) if self.codec == "lzma" else ZlibCodec()
         items = (codec.compress(state.cpu().numpy()) for state in new)
         return Remembered(retained | _filled(earlier, share, items, codec))
@@ -180,6 +179,7 @@ def _filled(task: int, room: int, items: Iterable[bytes], codec: Codec) -> dict[
 
 def _compressed_size(states: torch.Tensor) -> int:
     """The bytes of these items when compressed, from a sample of them: a whole store would take minutes."""
+    states = to_bytes(states)
     chosen = states[torch.linspace(0, len(states) - 1, min(len(states), COMPRESSED_SAMPLE)).long()]
     codec = LzmaCodec.fit(chosen, max_bytes=chosen.numel())
     sizes = [len(codec.compress(state.numpy())) + END_BYTES for state in chosen]

@@ -108,8 +108,10 @@ def build_chain(
     generator_for(settings)  # raises an error if there is no such generator
     sequence = sequence.reversed() if condition.reverse else sequence
     if initial_memory:
+        settings = initial_memory.observe(settings, sequence)
         initial_memory.check(condition, settings, sequence)
         sequence = initial_memory.extend(sequence)
+    settings = sequence.complete(settings)
     chain = Chain(condition, sequence, seed, settings, initial_memory=initial_memory)
     objective, inputs, names = condition.make_objective(), chain.inputs, sequence.names
     chain.teachers = [SHORT_TERM.stage(inputs, name) for name in names]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reaper.config.settings import Settings
@@ -26,7 +26,7 @@ from reaper.storage.records import ContinuedFrom
 from reaper.storage.store import Store
 from reaper.study.conditions import Condition
 from reaper.study.kinds.base import Stage
-from reaper.tasks.observation import state_spec
+from reaper.tasks.observation import VECTOR, state_spec
 from reaper.tasks.sequence import Sequence, find_task
 from reaper.version import VERSION
 from reaper.zoo import locate
@@ -80,10 +80,19 @@ class InitialMemory:
         name = f"{sequence.name} after {self.found.sequence} ({self.contents[:6]})"
         return Sequence(name, (*known, *sequence.tasks), self.num_actions)
 
+    def observe(self, settings: Settings, sequence: Sequence) -> Settings:
+        """The settings, for tasks with vector observations with the memory's length and with its scales of the known
+        tasks: what its network has learnt to see."""
+        if sequence.kind != VECTOR:
+            return settings
+        features = settings.observation.features or self.settings.observation.features
+        observation = replace(settings.observation, features=features)
+        return replace(settings, observation=observation, scales={**settings.scales, **self.settings.scales})
+
     def check(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
         """Refuses a condition, settings or tasks that the memory cannot continue with."""
         self._check_condition(condition)
-        self._check_agent(condition, settings)
+        self._check_agent(condition, settings, sequence)
         for task in sequence.tasks:
             if task.name in self.tasks:
                 raise UserError(f"{self.source} already knows the task {task.name}; leave it out of --tasks")
@@ -100,8 +109,14 @@ class InitialMemory:
         if not condition.make_objective().consolidates:
             raise UserError(f"{condition.name} has no long-term memory, so it cannot continue from {self.source}")
 
-    def _check_agent(self, condition: Condition, settings: Settings) -> None:
-        ours, theirs = state_spec(settings.observation), state_spec(self.settings.observation)
+    def _check_agent(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
+        theirs = state_spec(self.settings.observation)
+        for task in sequence.tasks:
+            if task.observation and task.observation.kind == theirs.kind == VECTOR:
+                size, room = task.observation.size, theirs.frame.size
+                if size > room:
+                    raise UserError(f"{task.name} has {size} numbers per observation, and {self.source} {room}")
+        ours = sequence.observation(settings.observation)
         if theirs != ours:
             raise UserError(f"{self.source} observes {theirs}, and these tasks and settings have {ours}")
         if self.settings.network.width != settings.network.width:

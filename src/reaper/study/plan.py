@@ -127,10 +127,10 @@ def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS, *, as_in_
 def _preset_of(out: Path, sequence: Sequence) -> str | None:
     """The preset of the study that an output folder holds, for resizable images, for which there are several: to
     continue that study, nobody needs to remember it."""
-    if sequence.preset == "arcade" or not (out / "reaper.json").exists():
+    if sequence.preset != "modern" or not (out / "reaper.json").exists():
         return None
     recorded = Store.open(out).header.preset
-    return recorded if recorded in PRESETS and recorded != "arcade" else None
+    return recorded if recorded in ("paper", "modern") else None
 
 
 def resolve_settings(

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with image observations and discrete actions."""
+"""Any Gymnasium environment with image or vector observations and discrete actions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from reaper.errors import UserError, unknown
+from reaper.tasks.observation import VECTOR, ObservationSpec, vector_spec
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 from reaper.tasks.titles import short_title
 
@@ -45,27 +46,32 @@ class GymnasiumTask(VectorTask):
         self._first_action = int(getattr(self._envs.single_action_space, "start", 0))
 
     def reset(self, seed: int) -> np.ndarray:
-        images, info = self._envs.reset(seed=seed % 2**30)
+        observations, info = self._envs.reset(seed=seed % 2**30)
         self._done = np.zeros(self.num_envs, dtype=bool)
         self._lives = self._read_lives(info)
-        return to_grey(images, *self.observation.shape[1:])
+        return self._observed(observations)
 
     def send(self, actions: np.ndarray) -> None:
         self._actions = actions + self._first_action
 
     def receive(self) -> Step:
-        images, rewards, terminated, truncated, info = self._envs.step(self._actions)
+        observations, rewards, terminated, truncated, info = self._envs.step(self._actions)
         autoreset, lives = self._done, self._read_lives(info)
         lost_life = (lives < self._lives) & ~autoreset
         self._done, self._lives = terminated | truncated, lives
         return Step(
-            observations=to_grey(images, *self.observation.shape[1:]),
+            observations=self._observed(observations),
             rewards=rewards.astype(np.float32),
             terminated=terminated,
             truncated=truncated & ~terminated,
             lost_life=lost_life,
             autoreset=autoreset,
         )
+
+    def _observed(self, observations: np.ndarray) -> np.ndarray:
+        if self.observation.kind == VECTOR:
+            return np.array(observations)  # the environments write their next observations into the same array
+        return to_grey(observations, *self.observation.shape[1:])
 
     def _read_lives(self, info: dict[str, Any]) -> np.ndarray:
         """Lives where the environment reports them (as Atari environments do), else zeros."""
@@ -87,13 +93,12 @@ def gymnasium_task(name: str) -> Task:
     environment.close()
     check_actions(name, action)
     assert isinstance(action, gymnasium.spaces.Discrete)
-    if not is_image(observation):
-        raise UserError(f"{name} observes {observation}; a task needs uint8 images (height, width[, 1 or 3])")
     return Task(
         name=name,
         title=short_title(name),
         num_actions=int(action.n),
         open=lambda options: GymnasiumTask(name, options),
+        observation=emitted_spec(name, observation),
         about="Gymnasium",
     )
 
@@ -106,6 +111,21 @@ def check_actions(name: str, space: gymnasium.Space) -> None:
     raise UserError(
         f"{name} has {kind} {space}; an agent needs a Discrete action space: register the environment with a wrapper "
         "that offers a list of them (gymnasium.wrappers.TransformAction)"
+    )
+
+
+def emitted_spec(name: str, space: gymnasium.Space) -> ObservationSpec | None:
+    """The one rule from a Gymnasium space to what a task emits (`Task.observation`):
+
+    uint8 Box (height, width[, 1 or 3])   None: images, made grey and resized to what the settings ask for
+    any other Box with one axis           vectors of as many float32
+    """
+    if is_image(space):
+        return None
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.shape[0]:
+        return vector_spec(space.shape[0])
+    raise UserError(
+        f"{name} observes {space}; a task needs uint8 images (height, width[, 1 or 3]) or vectors: a Box with one axis"
     )
 
 

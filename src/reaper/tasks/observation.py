@@ -3,9 +3,13 @@
 A task emits one observation per agent step (`frame`); an agent sees the last few of them, stacked along the first axis
 (`stacked`). Networks, replay, generators, reports and `Agent` are built from the spec of such a state.
 
-    kind      one observation              a state of `frame_stack` observations
-    image     (channels, height, width)    (frame_stack * channels, height, width), the oldest first
-    vector    (features,)                  (frame_stack * features,)
+    kind      one observation              a state of `frame_stack` observations                  networks
+    image     (channels, height, width)    (frame_stack * channels, height, width), the oldest first    convolutions
+    vector    (features,)                  (frame_stack * features,)                               MLPs
+
+What tasks emit decides the kind, and settings the rest. `Sequence.complete` (sequence.py) writes into the settings what
+only the tasks know; from then on `state_spec` is the one function from settings to the spec, for everything that is
+planned, run, stored, loaded or reported. Which networks fit a kind is said in networks/families.py and generators/gan.
 """
 
 from __future__ import annotations
@@ -94,10 +98,17 @@ def to_picture(observation: np.ndarray) -> np.ndarray:
 
 
 def state_spec(settings: ObservationSettings) -> ObservationSpec:
-    """What an agent with these settings sees: grey square images, stacked."""
+    """What an agent with these settings sees: stacked vectors of `features` numbers, or grey square images."""
     return frame_spec(settings).stacked(settings.frame_stack)
 
 
 def frame_spec(settings: ObservationSettings) -> ObservationSpec:
-    """What each of its tasks emits."""
+    """One observation of its tasks, as the agent sees it."""
+    if settings.features:
+        return vector_spec(settings.features)
     return ObservationSpec((1, settings.frame_size, settings.frame_size))
+
+
+def vector_spec(features: int) -> ObservationSpec:
+    """Vectors of float32."""
+    return ObservationSpec((features,), "float32", VECTOR)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from reaper.config.settings import ObservationSettings
+from reaper.config.settings import ObservationSettings, Settings
 from reaper.errors import UserError, unknown
 from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
-from reaper.tasks.observation import ObservationSpec, state_spec
+from reaper.tasks.observation import IMAGE, VECTOR, ObservationSpec, state_spec
+from reaper.tasks.scaling import Scale, ScaledVectors, measure_scale
 from reaper.tasks.task import EnvOptions, Task, VectorTask
 from reaper.tasks.titles import distinct
 
@@ -18,10 +19,12 @@ ARCADE_3 = ("catch", "dodge", "shooter")
 ARCADE_6 = (*ARCADE_3, "pong", "frog", "chase")
 ATARI_3 = ("ALE/RoadRunner-v5", "ALE/Boxing-v5", "ALE/Jamesbond-v5")
 ATARI_6 = (*ATARI_3, "ALE/Pong-v5", "ALE/Atlantis-v5", "ALE/Qbert-v5")
+CLASSIC_3 = ("CartPole-v1", "Acrobot-v1", "LunarLander-v3")
 
 SEQUENCES: dict[str, tuple[str, ...]] = {
     "arcade-3": ARCADE_3,
     "arcade-6": ARCADE_6,
+    "classic-3": CLASSIC_3,
     "atari-3": ATARI_3,
     "atari-3-rev": ATARI_3[::-1],
     "atari-6": ATARI_6,
@@ -86,23 +89,50 @@ class Sequence:
     @property
     def preset(self) -> str:
         """The preset whose numbers fit these tasks."""
+        if self.kind == VECTOR:
+            return "vector"
         return "arcade" if all(task.observation for task in self.tasks) else "modern"
 
     @property
     def paper_preset(self) -> str:
         """The preset for reproducing the paper on these tasks."""
-        return "arcade" if self.preset == "arcade" else "paper"
+        return "paper" if self.preset == "modern" else self.preset
+
+    @property
+    def kind(self) -> str:
+        """The kind of observation that its tasks share."""
+        first = self.tasks[0].observation
+        return first.kind if first else IMAGE
 
     def observation(self, settings: ObservationSettings) -> ObservationSpec:
         """What an agent of these tasks sees; a task that cannot be observed so is refused."""
-        state = state_spec(settings)
+        state = state_spec(self._completed(settings))
         for task in self.tasks:
-            if task.observation not in (None, state.frame):
+            if not _fits(task, state.frame):
+                which = "--observation.features" if self.kind == VECTOR else "--preset or --observation.frame-size"
                 raise UserError(
-                    f"{task.name} emits {task.observation}, and these settings ask for {state.frame}; choose another "
-                    "--preset or --observation.frame-size"
+                    f"{task.name} emits {task.observation or 'images'}, and these settings ask for {state.frame}; "
+                    f"choose another {which}"
                 )
         return state
+
+    def _completed(self, settings: ObservationSettings) -> ObservationSettings:
+        if self.kind != VECTOR or settings.features:
+            return settings
+        return replace(settings, features=max(task.observation.size for task in self.tasks if task.observation))
+
+    def complete(self, settings: Settings) -> Settings:
+        """The settings, with what only the tasks know about observations: the length of vectors, and the scale of each
+        task that has none yet. Settings for images stay as they are."""
+        self.observation(settings.observation)
+        if self.kind != VECTOR:
+            return settings
+        scales = {**settings.scales}
+        for task in self.tasks:
+            if task.name not in scales:
+                measured = measure_scale(task)
+                scales[task.name] = (measured.centres, measured.units)
+        return replace(settings, observation=self._completed(settings.observation), scales=scales)
 
     @property
     def notices(self) -> list[str]:
@@ -137,12 +167,25 @@ def find_sequence(text: str) -> Sequence:
     sequence = Sequence(",".join(names) if expanded else text, tuple(find_task(name) for name in names))
     first = sequence.tasks[0]
     for task in sequence.tasks:
-        if task.observation != first.observation:
+        if not _alike(task.observation, first.observation):
             raise UserError(
                 f"--tasks {text}: {task.name} emits {_emitted(task)} and {first.name} {_emitted(first)}; one network "
                 "cannot see both"
             )
     return sequence
+
+
+def _alike(one: ObservationSpec | None, other: ObservationSpec | None) -> bool:
+    """Whether one network can see both; vectors may differ in length."""
+    return one == other or (one is not None and other is not None and one.kind == other.kind == VECTOR)
+
+
+def _fits(task: Task, frame: ObservationSpec) -> bool:
+    """Whether an agent that sees such observations can see the task's."""
+    emitted = task.observation
+    if emitted is None:
+        return frame.kind == IMAGE
+    return emitted == frame or (emitted.kind == frame.kind == VECTOR and emitted.size <= frame.size)
 
 
 def _emitted(task: Task) -> str:
@@ -151,13 +194,18 @@ def _emitted(task: Task) -> str:
 
 def open_task(task: Task, options: EnvOptions) -> VectorTask:
     """The environments of a task, with the sequence's observation and the task's own actions."""
-    if task.observation not in (None, options.observation):
-        raise UserError(f"{task.name} emits {task.observation}, not {options.observation}")
-    envs = task.open(options)
+    if not _fits(task, options.observation):
+        raise UserError(f"{task.name} emits {_emitted(task)}, not {options.observation}")
+    emitted = task.observation
+    vectors = emitted is not None and emitted.kind == VECTOR
+    envs = task.open(replace(options, observation=emitted) if vectors else options)
     if envs.num_actions != task.num_actions:
         own, given = task.num_actions, envs.num_actions
         raise UserError(f"{task.name} is a task with {own} actions, but its environments have {given}")
-    return envs
+    if not vectors:
+        return envs
+    scale = Scale.of(task.name, options.scale, emitted.size) if options.scale else measure_scale(task)
+    return ScaledVectors(envs, scale, options.observation)
 
 
 def match_task(sequence_names: tuple[str, ...], wanted: str) -> str:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class Step:
     def done(self) -> np.ndarray:
         """(num_envs,) bool: the episode ended, for whatever reason."""
         return self.terminated | self.truncated
+
+    def with_observations(self, observations: np.ndarray) -> Step:
+        return replace(self, observations=observations)
 
 
 class VectorTask(ABC):
@@ -72,6 +76,7 @@ class EnvOptions:
     num_envs: int
     observation: ObservationSpec  # what the sequence's tasks share, of one environment and one step
     emulator_threads: int | None = None  # that step the environments; None: chosen from the cores; Atari only
+    scale: Any = None  # centres and units of the task's vector observations (scaling.py); None: to be measured
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,9 @@ class Task:
     title: str
     num_actions: int
     open: Callable[[EnvOptions], VectorTask]
-    observation: ObservationSpec | None = None  # None: images, resized to what the sequence asks for
+    # What it emits. None: images, resized to what the sequence asks for. Vectors are scaled, and padded to the longest
+    # of the sequence; the task itself emits them as they are, in any type of numbers.
+    observation: ObservationSpec | None = None
     about: str = ""
     # The same environments rendered for people, as images (3, height, width): the same seed and actions lead to the
     # same episode. None: there is no other view than what the agent observes.

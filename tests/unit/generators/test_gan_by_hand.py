@@ -69,7 +69,7 @@ def test_a_side_that_the_strides_do_not_divide_is_refused(side, multiple):
 
 
 def test_images_that_are_not_square_are_refused():
-    with pytest.raises(UserError, match="generates square images, not 1x16x24 uint8 images"):
+    with pytest.raises(UserError, match="generates vectors and square images, not 1x16x24 uint8 images"):
         GAN().network(ObservationSpec((1, 16, 24)))
 
 

@@ -8,6 +8,7 @@ from reaper.config.settings import NetworkSettings
 from reaper.errors import UserError
 from reaper.networks.convolutional import ConvQNetwork
 from reaper.networks.families import Q_NETWORKS, build_q_network, q_network_bytes
+from reaper.networks.mlp import MLPQNetwork
 from reaper.networks.q_network import QNetwork
 from reaper.networks.weights import with_weights
 from reaper.tasks.observation import VECTOR, ObservationSpec, state_spec
@@ -21,7 +22,19 @@ def test_images_get_the_convolutional_network():
     assert q_network_bytes(state_spec(PAPER.observation), 18, PAPER.network) == 4 * 1_693_362
 
 
-def test_an_observation_without_a_family_is_refused():
+def test_vectors_get_an_mlp_of_two_hidden_layers():
+    network = build_q_network(VECTOR_STATE, 4, NetworkSettings(width=2))
+    assert isinstance(network, MLPQNetwork)
+    assert [tuple(p.shape) for name, p in network.named_parameters() if name.endswith("weight")] == [
+        (512, 8),
+        (512, 512),
+        (4, 512),
+    ]
+    assert network(torch.zeros(3, 8)).shape == (3, 4)
+
+
+def test_an_observation_without_a_family_is_refused(monkeypatch):
+    monkeypatch.delitem(Q_NETWORKS, VECTOR)
     with pytest.raises(UserError, match="no Q-network for vector observations"):
         build_q_network(VECTOR_STATE, 4, NetworkSettings())
 
@@ -37,9 +50,12 @@ class Linear(QNetwork):
 
 @pytest.fixture
 def vectors_are_linear():
+    family = Q_NETWORKS[VECTOR]
+    del Q_NETWORKS[VECTOR]  # a name can be taken only once
     Q_NETWORKS[VECTOR] = Linear
     yield
     del Q_NETWORKS[VECTOR]
+    Q_NETWORKS[VECTOR] = family
 
 
 @pytest.mark.usefixtures("vectors_are_linear")

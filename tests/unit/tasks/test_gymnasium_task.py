@@ -134,9 +134,16 @@ def test_images_of_every_usual_shape_are_accepted(register, shape):
 
 
 @pytest.mark.parametrize(
+    "space", [gymnasium.spaces.Box(-np.inf, np.inf, (5,)), image_space(5), image_space(5, dtype=np.int64)], ids=str
+)
+def test_boxes_with_one_axis_are_vectors_of_floats(register, space):
+    register(Unusual, space=space)
+    assert gymnasium_task(NAME).observation == ObservationSpec((5,), "float32", "vector")
+
+
+@pytest.mark.parametrize(
     "space",
     [
-        image_space(20),
         image_space(20, 30, 2),
         image_space(20, 30, 4),
         image_space(4, 20, 30, 3),

@@ -9,6 +9,7 @@ from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchConvolution
 from reaper.compute.space_to_depth import conv2d, conv2d_input_gradient
 from reaper.equations import score_gradients
+from reaper.generators.gan.generator import initialise_adversarial
 from reaper.networks.convolutional import Convolution
 
 
@@ -78,6 +79,9 @@ class Discriminator(nn.Module):
             gradients = torch.where(positive, gradients, rectifier.negative_slope * gradients)
             gradients = conv2d_input_gradient(convolution, gradients)
         return gradients.to(states.dtype)
+
+    def initialise(self, rng: torch.Generator) -> None:
+        initialise_adversarial(self, rng)
 
     def pairs(self) -> list[tuple[nn.Conv2d, nn.LeakyReLU]]:
         """Each convolution with the rectifier after it."""

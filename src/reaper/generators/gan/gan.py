@@ -9,20 +9,24 @@ from reaper.context import Context, state_tensors
 from reaper.errors import UserError
 from reaper.generators.base import Generator, Tensors
 from reaper.generators.gan.discriminator import Discriminator
-from reaper.generators.gan.generator import FittedGAN, GeneratorNetwork, initialise_adversarial
+from reaper.generators.gan.generator import FittedGAN, GeneratorNetwork
+from reaper.generators.gan.mlp import VectorDiscriminator, VectorGenerator
+from reaper.generators.gan.state_generator import StateGenerator
 from reaper.generators.gan.training import AdversarialTraining, TrainingStates
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import tensor_bytes
 from reaper.networks.weights import with_weights
 from reaper.randomness import new_rng
-from reaper.tasks.observation import IMAGE, ObservationSpec
+from reaper.tasks.observation import VECTOR, ObservationSpec
 
 
 def _image(observation: ObservationSpec) -> tuple[int, int]:
     """Side and channels of the square images that these networks are made for."""
-    if observation.kind != IMAGE or observation.shape[1] != observation.shape[2]:
-        raise UserError(f"the GAN generates square images, not {observation}; choose another --generator.name")
-    channels, side, _ = observation.shape
+    channels, side, width = observation.shape
+    if side != width:
+        raise UserError(
+            f"the GAN generates vectors and square images, not {observation}; choose another --generator.name"
+        )
     return side, channels
 
 
@@ -59,15 +63,19 @@ class GAN(Generator):
     def num_bytes(self, observation: ObservationSpec) -> int:
         return sum(tensor_bytes(tensor) for tensor in state_tensors(self.network(observation)).values())
 
-    def network(self, observation: ObservationSpec) -> GeneratorNetwork:
-        """A generator network that has not been initialised."""
+    def network(self, observation: ObservationSpec) -> StateGenerator:
+        """A generator network for these states: an MLP for vectors, else convolutions. It has not been initialised."""
+        if observation.kind == VECTOR:
+            return VectorGenerator(observation, self.latent_size, self.width)
         return GeneratorNetwork(*_image(observation), self.latent_size, self.width)
 
-    def networks(self, context: Context) -> tuple[GeneratorNetwork, Discriminator]:
+    def networks(self, context: Context) -> tuple[StateGenerator, Discriminator | VectorDiscriminator]:
         """A fresh pair. Its weights are drawn on the CPU, so that they are the same on every device."""
-        generator = self.network(context.observation)
-        discriminator = Discriminator(*_image(context.observation))
+        observation = context.observation
+        generator = self.network(observation)
+        vectors = observation.kind == VECTOR
+        discriminator = VectorDiscriminator(observation) if vectors else Discriminator(*_image(observation))
         rng = new_rng("cpu", context.seed, *context.names, "adversarial weights")
-        initialise_adversarial(generator, rng)
-        initialise_adversarial(discriminator, rng)
+        generator.initialise(rng)
+        discriminator.initialise(rng)
         return generator.to(context.device), discriminator.to(context.device)

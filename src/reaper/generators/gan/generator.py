@@ -1,4 +1,4 @@
-"""The generator network (Table gan-arch), and a smaller one for small frames."""
+"""The generator network for images (Table gan-arch), and a smaller one for small frames."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchDeconvolution
 from reaper.compute.space_to_depth import channels_last, deconv2d_between_depths, deconv2d_to_depth, depth_to_space
 from reaper.context import state_tensors
-from reaper.equations import unscale
+from reaper.equations import noisy, rescale, unscale
 from reaper.errors import UserError
 from reaper.generators.base import FittedGenerator
-from reaper.memory.items import empty_states
+from reaper.generators.gan.state_generator import StateGenerator
 from reaper.networks.convolutional import Convolution
 
 
@@ -71,8 +71,10 @@ def _normalised(activations: torch.Tensor, layer: nn.BatchNorm2d, s: int) -> tor
     return normalised.view(last.shape).permute(0, 3, 1, 2)
 
 
-class GeneratorNetwork(nn.Module):
+class GeneratorNetwork(StateGenerator):
     """Latent variables (N, latent_size) in [-1, 1] -> states (N, channels, side, side) in [-1, 1]."""
+
+    dtype = torch.uint8
 
     def __init__(self, side: int, channels: int, latent_size: int, width: int = 1) -> None:
         super().__init__()
@@ -129,25 +131,24 @@ class GeneratorNetwork(nn.Module):
         weight, bias = layer.weight.to(compute_dtype), layer.bias.to(compute_dtype)
         return weight, bias.detach() if self.training else bias
 
-    def sample_latents(self, count: int, rng: torch.Generator) -> torch.Tensor:
-        """z = U(-1, 1)."""
-        return torch.rand(count, self.latent_size, generator=rng, device=rng.device) * 2 - 1
+    def to_states(self, outputs: torch.Tensor) -> torch.Tensor:
+        return unscale(outputs)
 
-    @torch.no_grad()
-    def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
-        """Generates uint8 states in evaluation mode, so that a state does not depend on its neighbours in a batch."""
-        self.eval()
-        states = empty_states(count, self.state_shape, rng.device)
-        for part in states.split(chunk):
-            part.copy_(unscale(self(self.sample_latents(len(part), rng))).round_())
-        return states
+    def to_inputs(self, states: torch.Tensor, unit_noise: torch.Tensor, amplitude: float) -> torch.Tensor:
+        return rescale(noisy(states, unit_noise, amplitude))
+
+    def finish(self, states: torch.Tensor) -> torch.Tensor:
+        return states.round_()
+
+    def initialise(self, rng: torch.Generator) -> None:
+        initialise_adversarial(self, rng)
 
 
 @dataclass(frozen=True)
 class FittedGAN(FittedGenerator):
     """The generator network; the discriminator is discarded after training."""
 
-    network: GeneratorNetwork
+    network: StateGenerator
 
     def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
         return self.network.sample(count, rng, chunk)

@@ -12,7 +12,7 @@ from reaper.compute.cuda_graph import capture_graph
 from reaper.compute.optimiser import Adam, FlatWeights
 from reaper.compute.update import Batch, Forward, Update
 from reaper.context import Context
-from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate, noisy, rescale, unscale
+from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate
 from reaper.generators.base import GeneratorTraining
 from reaper.generators.gan.generator import FittedGAN
 from reaper.memory.items import Items, StateSource
@@ -31,7 +31,7 @@ class TrainingStates:
     num_tasks: int
 
     def sample(self, count: int, rng: RNG) -> torch.Tensor:
-        """Raw pixels of the new task with probability 1/T, else of a pseudo-item."""
+        """States of the new task with probability 1/T, else of a pseudo-item."""
         new = self.new_states.sample_states(count, rng)
         if self.pseudo_items is None:
             return new.float()
@@ -57,9 +57,9 @@ class Adversaries:
         shape = (self.gan.batch_size, *self.generator.state_shape)
         return torch.rand(shape, generator=self.rng, device=self.rng.device) * 2 - 1
 
-    def seen(self, pixels: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """What the discriminator sees of raw pixels: with noise, then rescaled to [-1, 1]."""
-        return rescale(noisy(pixels, noise, self.gan.noise))
+    def seen(self, states: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """What the discriminator sees of states: with noise, then rescaled (pixels to [-1, 1])."""
+        return self.generator.to_inputs(states, noise, self.gan.noise)
 
     @torch.no_grad()
     def discriminator_batch(self) -> Batch:
@@ -77,13 +77,13 @@ class Adversaries:
         weights: list[torch.Tensor],
         latents: torch.Tensor,
         noise: torch.Tensor,
-        real_pixels: torch.Tensor,
+        real_states: torch.Tensor,
         real_noise: torch.Tensor,
         epsilon: torch.Tensor,
     ) -> torch.Tensor:
         with torch.no_grad():
-            fake = self.seen(unscale(self.generator(latents, **self.compute_dtype)), noise)
-        real = self.seen(real_pixels, real_noise)
+            fake = self.seen(self.generator.to_states(self.generator(latents, **self.compute_dtype)), noise)
+        real = self.seen(real_states, real_noise)
         norms = gradient_norms(forward(interpolate(real, fake, epsilon), input_gradients=True))
         real_scores, fake_scores = forward(torch.cat([real, fake])).split(len(real))
         penalty, drift = self.gan.gradient_penalty, self.gan.drift
@@ -92,7 +92,8 @@ class Adversaries:
     def generator_loss(
         self, forward: Forward, weights: list[torch.Tensor], latents: torch.Tensor, noise: torch.Tensor
     ) -> torch.Tensor:
-        return gen_loss(self.discriminator(self.seen(unscale(forward(latents)), noise), **self.compute_dtype))
+        fake = self.seen(self.generator.to_states(forward(latents)), noise)
+        return gen_loss(self.discriminator(fake, **self.compute_dtype))
 
 
 class AdversarialTraining(GeneratorTraining):

@@ -106,7 +106,7 @@ class StageKind(ABC):
         spec = {
             "format": SPEC_FORMAT,
             "kind": self.name,
-            "settings": self.settings_for(inputs.settings, methods),
+            "settings": self.settings_for(inputs.settings, methods, more.get("tasks", [more.get("task")])),
             "parents": {role: parent.digest for role, parent in parents.items() if parent},
             "seed": inputs.seed,
             **(_actions(inputs, more) if self.has_networks else {}),
@@ -114,12 +114,16 @@ class StageKind(ABC):
         }
         return Stage(spec, f"{title} (seed {inputs.seed})")
 
-    def settings_for(self, settings: Settings, methods: Iterable[str] = ()) -> dict[str, Any]:
+    def settings_for(
+        self, settings: Settings, methods: Iterable[str] = (), tasks: Iterable[str] = ()
+    ) -> dict[str, Any]:
         """The settings a stage depends on, as they are in its spec."""
         document = to_json(settings)
         chosen = {name: values for name, values in document.items() if name in self.groups}
         used = {name: values for name, values in document.get("methods", {}).items() if name in set(methods)}
-        return {**chosen, **({"methods": used} if used else {})}
+        scales = {name: scale for name, scale in document.get("scales", {}).items() if name in set(tasks)}
+        more = {"methods": used, "scales": scales if "observation" in self.groups else {}}
+        return {**chosen, **{name: values for name, values in more.items() if values}}
 
 
 def _actions(inputs: Inputs, more: Mapping[str, Any]) -> dict[str, Any]:
