@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from reaper.errors import UserError
-from reaper.tasks.observation import ObservationSpec
 
 BACKGROUND_SAMPLE = 250  # states whose most frequent values are taken for the background
 LZMA_FILTERS = [
@@ -101,14 +100,15 @@ def to_bytes(states: torch.Tensor) -> torch.Tensor:
     return states.contiguous().view(torch.uint8)
 
 
-def decompress(packed: list[bytes], codec: Codec, observation: ObservationSpec) -> torch.Tensor:
-    """(N, *observation.shape) the states of compressed items."""
-    *outer, last = observation.shape
-    shape = (*outer, last * observation.torch_dtype.itemsize)
-    states = np.empty((len(packed), *shape), dtype=np.uint8)
+def decompress(
+    packed: list[bytes], codec: Codec, shape: tuple[int, ...], dtype: torch.dtype = torch.uint8
+) -> torch.Tensor:
+    """(N, *shape) the states of compressed items."""
+    in_bytes = (*shape[:-1], shape[-1] * dtype.itemsize)
+    states = np.empty((len(packed), *in_bytes), dtype=np.uint8)
     for i, item in enumerate(packed):
-        states[i] = codec.decompress(item, shape)
-    return torch.from_numpy(states).view(observation.torch_dtype)
+        states[i] = codec.decompress(item, in_bytes)
+    return torch.from_numpy(states).view(dtype)
 
 
 def _array(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:

@@ -122,8 +122,9 @@ class CompressedRehearsal(Rehearsal):
         return {"codec": "lzma"}  # the default is what runs of 0.2 used
 
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
+        shape, dtype = context.observation.shape, context.observation.torch_dtype
         tasks = range(len(memory.tasks))
-        return [decompress(_packed(memory, task), _codec(memory, task), context.observation) for task in tasks]
+        return [decompress(_packed(memory, task), _codec(memory, task), shape, dtype) for task in tasks]
 
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]

@@ -42,7 +42,7 @@ BAD = [
     (["run", "RePR", "--device", "toaster"], "unknown --device"),
     (["run", "RePR", "--log", "jsno"], "unknown --log 'jsno'; did you mean 'json'"),
     (["run", "RePR", "--preset", "papre"], "did you mean 'paper'"),
-    (["run", "RePR", "--tasks", "Pendulum-v1"], "needs discrete"),
+    (["run", "RePR", "--tasks", "Pendulum-v1"], "needs a Discrete action space"),
     (["run", "RePR", "--tasks", "CartPole-v1,catch"], "one network cannot see both"),
     (["run", "RePR", "--tasks", "CartPole-v1", "--observation.features", "3"], "ask for 3 float32 vectors"),
     (["run", "RePR", "--tasks", "FrozenLake-v1"], "needs uint8 images"),
