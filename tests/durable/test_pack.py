@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from conftest import run_args, run_tiny
+from conftest import plan_tiny, run_args, run_plan, run_tiny
 from damaging import command, contents, flipped, refused, results, seeded
 
 import reaper
@@ -18,6 +18,7 @@ from reaper.config.sparse_json import to_json
 from reaper.context import Context, state_tensors
 from reaper.generators import generator_for
 from reaper.learning.found_memory import check_memory
+from reaper.progress import StageFinished, StageStarted
 from reaper.storage.manifests import Provenance
 from reaper.storage.pack import export_run, import_pack
 from reaper.storage.records import StoreHeader
@@ -121,13 +122,20 @@ def test_damage_is_not_exported(two_seeds, tmp_path, capfd):
 def test_export_while_a_run_writes(tmp_path):
     """Every pack is complete, whenever it was written."""
     out, packs = tmp_path / "out", []
-    running = threading.Thread(target=run_tiny, args=(out, ["no-reh"], "catch"), kwargs={"checkpoint_every": "24"})
+
+    def wait_for_a_pack(stage, event):  # so that a busy machine has packs of every moment, too
+        enough = len(packs) + 2  # one may be half written, the next begins after this event
+        while isinstance(event, StageStarted | StageFinished) and len(packs) < enough:
+            time.sleep(0.01)
+
+    study = plan_tiny(["no-reh"], "catch", checkpoint_every="24")
+    running = threading.Thread(target=run_plan, args=(study, out, wait_for_a_pack), daemon=True)
     running.start()
     while running.is_alive():
         if (out / "unfinished").exists():
+            export_run(out, tmp_path / f"{len(packs)}.reaper")
             packs.append(tmp_path / f"{len(packs)}.reaper")
-            export_run(out, packs[-1])
-        time.sleep(0.05)
+        time.sleep(0.02)
     held = set()
     for number, pack in enumerate(packs):
         import_pack(pack, tmp_path / f"in-{number}", check_memory)

@@ -115,6 +115,11 @@ class Retention(ABC):
         """What this method would recall, but a memory from elsewhere does not hold; None if it holds everything."""
         return None
 
+    def conflict_with(self, before: Retention) -> str | None:
+        """What would be mixed if a memory that this method made with other hyper-parameters were continued; None if
+        they go together."""
+        return None
+
     def adopt(self, generator: dict[str, torch.Tensor]) -> Remembered | None:
         """After the first task of a condition with a short-term generator: uses that generator instead of calling
         `remember`. None if the method has no use for a generator."""

@@ -111,6 +111,11 @@ class WeightPenalty(Retention):
     def settings_for(self, knowledge: Knowledge) -> dict[str, Any]:
         return {"fisher_output": knowledge.output} if knowledge.output != "linear" else {}
 
+    def conflict_with(self, before: Retention) -> str | None:
+        if not isinstance(before, WeightPenalty) or before.fisher_output == self.fisher_output:
+            return None
+        return f"Fisher matrices of {before.fisher_output} outputs, and it measures {self.fisher_output} outputs"
+
     def measure(self, context: Context, agent: QNetwork, states: StateSource) -> Weights:
         """The Fisher diagonal of an agent."""
         return FisherSum(context, agent, states, self.fisher_output).run()

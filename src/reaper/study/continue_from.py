@@ -99,9 +99,12 @@ class InitialMemory:
             if task.num_actions > self.num_actions:
                 raise UserError(f"{task.name} has {task.num_actions} actions, and {self.source} {self.num_actions}")
         context = Context(settings, self.num_actions, seed=0, names=(INITIAL_MEMORY,))
-        if missing := condition.make_retention(settings).missing_from(context, self.found.memory):
+        retention = condition.make_retention(settings)
+        if missing := retention.missing_from(context, self.found.memory):
             what = missing.removeprefix("a ")
             raise UserError(f"{condition.name} cannot continue from {self.source}: that holds no {what}")
+        if conflict := retention.conflict_with(condition.make_retention(self.settings)):
+            raise UserError(f"{condition.name} cannot continue from {self.source}: that holds {conflict}")
 
     def _check_condition(self, condition: Condition) -> None:
         if condition.reverse:

@@ -87,15 +87,14 @@ class Sandbox:
         assert not changed or not self.changed()
 
     def _state(self) -> dict[str, tuple[int, int]]:
-        """Every path with its size and time of change, except for locks, which come and go."""
+        """Every path with its size and time of change."""
         found, left, skipped = {}, [str(self.folder)], len(str(self.folder)) + 1
         while left:
             for entry in os.scandir(left.pop()):
                 status, directory = entry.stat(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
                 name = entry.path[skipped:]
-                if name != f"{self.store}/locks":
-                    found[name] = (0, 0) if directory else (status.st_size, status.st_mtime_ns)
-                    left += [entry.path] if directory else []
+                found[name] = (0, 0) if directory else (status.st_size, status.st_mtime_ns)
+                left += [entry.path] if directory else []
         return found
 
 
@@ -107,7 +106,7 @@ def make_sandbox(home: Path, store: Path, packs: dict[str, Path], old: Path) -> 
     shutil.copytree(old, folder / "old")
     damaged = ("bad header", "no header", "bad record", "bad stage", "bad json", "future")
     for name in damaged:
-        shutil.copytree(store, folder / name, ignore=shutil.ignore_patterns("report", "locks"))
+        shutil.copytree(store, folder / name, ignore=shutil.ignore_patterns("report"))
     (folder / "bad header" / "reaper.json").write_bytes(b"\x80\x04]q\x00.")  # how a pickle begins
     (folder / "no header" / "reaper.json").unlink()
     (folder / "future" / "reaper.json").write_text('{"format": 99}')

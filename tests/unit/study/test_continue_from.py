@@ -140,6 +140,15 @@ def test_what_cannot_be_continued_is_refused(pack, condition, tasks, overrides, 
         plan_tiny([condition], tasks, overrides=overrides, continue_from=pack)
 
 
+def test_fisher_matrices_of_different_outputs_are_not_mixed(tmp_path):
+    """Version 0.2 measured those of policies at the linear outputs."""
+    condition, of_linear = "ewc-policy-short", {**FEW_EVALUATIONS, "ewc.fisher-output": "linear"}
+    run_tiny(tmp_path / "first", [condition], "catch", overrides=of_linear)
+    with pytest.raises(UserError, match="of linear outputs, and it measures softmax outputs"):
+        plan_tiny([condition], "dodge", continue_from=tmp_path / "first")
+    plan_tiny([condition], "dodge", overrides=of_linear, continue_from=tmp_path / "first")
+
+
 def test_every_condition_continues_from_its_own_memory(tmp_path):
     conditions = ["reh", "reh-limit-comp", "ewc", "online-ewc", "PR", "DGDMN"]
     run_tiny(tmp_path / "first", conditions, "catch", overrides=FEW_EVALUATIONS)
