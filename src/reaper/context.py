@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypedDict
 
@@ -38,6 +38,7 @@ class Context:
     cuda_graphs: bool = True  # whether work on a GPU is captured; False launches it kernel by kernel
     concurrent_eval: bool = False  # whether evaluations run in a process of their own, alongside training
     emulator_threads: int | None = None  # None: chosen from the cores
+    env_workers: int | None = None  # None: measured
 
     @cached_property
     def observation(self) -> ObservationSpec:
@@ -73,13 +74,18 @@ class Context:
             network = with_weights(build, weights, "agent")
         return network.to(self.device)
 
-    def open(self, task: Task, num_envs: int) -> VectorTask:
+    def open(self, task: Task, num_envs: int, vector_env: bool = False) -> VectorTask:
         """Opens a task's environments, with the observation of the sequence and the task's own actions."""
-        return open_task(task, self.env_options(task, num_envs))
+        return open_task(task, replace(self.env_options(task, num_envs), vector_env=vector_env))
 
     def env_options(self, task: Task, num_envs: int) -> EnvOptions:
-        scale = self.settings.scales.get(task.name)
-        return EnvOptions(num_envs, self.observation.frame, self.emulator_threads, scale)
+        return EnvOptions(
+            num_envs,
+            self.observation.frame,
+            self.emulator_threads,
+            scale=self.settings.scales.get(task.name),
+            env_workers=self.env_workers,
+        )
 
 
 class CompileOptions(TypedDict):

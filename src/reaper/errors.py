@@ -43,6 +43,18 @@ class Diverged(ReaperError):
     exit_code = 70
 
 
+class EnvironmentFailed(ReaperError):
+    """An environment raised an exception, or a process that steps it has ended; the last checkpoint is kept."""
+
+    details = ""  # the environment's traceback, shown above the line
+
+    @classmethod
+    def of(cls, name: str, what: str, traceback: str = "") -> EnvironmentFailed:
+        error = cls(f"{name} failed: {' '.join(what.split())[:300]}; the same command resumes from the last checkpoint")
+        error.details = traceback
+        return error
+
+
 class StorageFailed(ReaperError):
     """The disk is full, read-only or gone. What was written before is intact, and the same command resumes from it."""
 

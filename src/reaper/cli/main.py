@@ -13,7 +13,7 @@ from contextlib import suppress
 from rich.console import Console
 
 from reaper.cli.parser import Parser, build_parser, known_flags, take_dotted
-from reaper.errors import DISK_ERRORS, PATH_ERRORS, ReaperError, StorageFailed, UserError, one_line
+from reaper.errors import DISK_ERRORS, PATH_ERRORS, EnvironmentFailed, ReaperError, StorageFailed, UserError, one_line
 
 INTERRUPTED = 130
 
@@ -67,6 +67,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _failed(error: ReaperError) -> int:
     with suppress(OSError):  # standard error may be on the disk that is full; the exit code still tells
+        if isinstance(error, EnvironmentFailed) and error.details:
+            print(error.details.rstrip(), file=sys.stderr)
         print(f"reaper: {one_line(error)}", file=sys.stderr)
     return error.exit_code
 

@@ -75,6 +75,10 @@ class TrainingSettings:
     reset_interval: int = positive(
         30_000, "agent steps of each environment between resets of all; bounds the actions that a resume replays"
     )
+    vector_env: bool = setting(
+        False,
+        "train in a Gymnasium environment's own vector implementation, if it has one: faster, other random numbers",
+    )
     # As many as an evaluation plays. A window of the paper's length has more in every game that it uses.
     best_episodes: int = positive(
         30, "episodes that must finish in a window for its mean score to count; else it grows"

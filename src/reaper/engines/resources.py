@@ -27,6 +27,7 @@ class Resources:
     threads: int = 1  # of PyTorch, per stage
     checkpoint_interval: Interval = field(default_factory=Interval)
     emulator_threads: int | None = None  # per Atari task; None: as many as suit the machine
+    env_workers: int | None = None  # processes per other Gymnasium task; 0: none but the stage's own; None: measured
     concurrent_eval: bool = True  # whether evaluations may run in a separate process, where that pays
 
     def for_stage(self, device: str | None = None) -> StageResources:
@@ -35,6 +36,7 @@ class Resources:
             device=torch.device(device or self.device),
             checkpoint_interval=self.checkpoint_interval,
             emulator_threads=self.emulator_threads,
+            env_workers=self.env_workers,
             concurrent_eval=self.concurrent_eval,
         )
 
@@ -54,6 +56,7 @@ def resolve_resources(options: StudyOptions, settings: Settings, remote: bool = 
         threads=1 if one_thread else max(1, cores // workers),
         checkpoint_interval=Interval.parse(options.checkpoint_every),
         emulator_threads=options.emulator_threads,
+        env_workers=options.env_workers,
         concurrent_eval=options.concurrent_eval,
     )
 

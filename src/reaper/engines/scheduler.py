@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 
 from reaper.engines.base import Listener
-from reaper.errors import Diverged, ReaperError, Stopped
+from reaper.errors import Diverged, EnvironmentFailed, ReaperError, Stopped
 from reaper.progress import StageCached, StageFailed, StageFinished, StageHeld, StageStopped
 from reaper.storage.store import Store
 from reaper.study.stages import Stage
@@ -73,9 +73,11 @@ class Scheduler:
     def failed(self, stage: Stage, error: BaseException) -> bool:
         """Reports a stage that ended unfinished; returns whether the others can continue without it.
 
-        They can if it diverged or its method has a bug. A request to stop, a full disk or a user's mistake stops all.
+        They can if it diverged, or if its environment or its method has a bug. A request to stop, a full disk or a
+        user's mistake stops all.
         """
-        concerns_all = isinstance(error, BrokenProcessPool | ReaperError) and not isinstance(error, Diverged)
+        concerns_one = isinstance(error, Diverged | EnvironmentFailed)
+        concerns_all = isinstance(error, BrokenProcessPool | ReaperError) and not concerns_one
         own = error if isinstance(error, Exception) and not concerns_all else None
         text, exit_code = describe_error(error)
         if isinstance(error, Stopped | KeyboardInterrupt):

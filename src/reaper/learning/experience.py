@@ -16,7 +16,7 @@ class Experience:
 
     def __init__(self, context: Context, task: Task) -> None:
         training, n_step = context.settings.training, context.settings.short_term.n_step
-        self.actor: Actor = new_actor(context, context.open(task, training.num_envs))
+        self.actor: Actor = new_actor(context, context.open(task, training.num_envs, training.vector_env))
         self.replay = Replay(training.replay_capacity, training.num_envs, context.observation, context.device, n_step)
         self._captures = context.device.type == "cuda" and context.cuda_graphs
         self._graph: Callable[[], None] | None = None

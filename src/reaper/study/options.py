@@ -98,6 +98,12 @@ class StudyOptions:
         type=int,
         metavar="N",
     )
+    env_workers: int | None = option(
+        None,
+        "processes that step the copies of one Gymnasium environment; 0: the stage's own process (default: measured)",
+        type=int,
+        metavar="N",
+    )
     concurrent_eval: bool = option(
         True, "evaluate in the training process, also with a large network on a GPU, where a separate process is faster"
     )
@@ -137,10 +143,10 @@ class StudyOptions:
                 raise UserError("--agent-steps and --fraction both set the budget; give one of them")
         if not self.seeds or any(seed < 0 for seed in self.seeds):
             raise UserError(f"--seeds must be whole numbers of at least 0, not {list(self.seeds)}")
-        for name in ("workers", "emulator_threads"):
+        for name, least in (("workers", 1), ("emulator_threads", 1), ("env_workers", 0)):
             value = getattr(self, name)
-            if value is not None and not 1 <= value <= MAX_WORKERS:
-                raise UserError(f"{flag(name)} must lie between 1 and {MAX_WORKERS:,}, not {value}")
+            if value is not None and not least <= value <= MAX_WORKERS:
+                raise UserError(f"{flag(name)} must lie between {least} and {MAX_WORKERS:,}, not {value}")
         if self.log not in LOGS:
             raise unknown("--log", self.log, LOGS)
         if self.continue_from is None and not (self.from_condition is None and self.from_seed is None):

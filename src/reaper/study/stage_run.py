@@ -33,6 +33,7 @@ class StageResources:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     checkpoint_interval: Interval = field(default_factory=Interval)
     emulator_threads: int | None = None  # per Atari task; None: as many as suit the machine
+    env_workers: int | None = None  # processes per other Gymnasium task; 0: none but the stage's own; None: measured
     concurrent_eval: bool = True  # whether evaluations may run in a separate process, where that pays
 
 
@@ -59,6 +60,7 @@ class StageRun:
             checkpointer=self.checkpointer,
             concurrent_eval=self.resources.concurrent_eval and worth_concurrent_eval(settings, self.device),
             emulator_threads=self.resources.emulator_threads,
+            env_workers=self.resources.env_workers,
             **compile_options(settings, self.device),
         )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from reaper.errors import UserError, unknown
+from reaper.tasks.env_group import find_spec, make_copy
 from reaper.tasks.observation import VECTOR, ObservationSpec, vector_spec
+from reaper.tasks.stepping import OwnVectorEnv, measure, open_stepper
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 from reaper.tasks.titles import short_title
 
@@ -33,37 +33,37 @@ def to_grey(images: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 class GymnasiumTask(VectorTask):
-    """Copies of a Gymnasium environment, stepped one after another."""
+    """Copies of a Gymnasium environment, stepped in this process or by others (stepping.py)."""
 
     def __init__(self, name: str, options: EnvOptions) -> None:
         self.name, self.num_envs, self.observation = name, options.num_envs, options.observation
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the passive checker repeats itself for every copy
-            self._envs = SyncVectorEnv(
-                [lambda: gymnasium.make(name) for _ in range(self.num_envs)], autoreset_mode=AutoresetMode.NEXT_STEP
-            )
-        self.num_actions = int(self._envs.single_action_space.n)  # type: ignore[attr-defined]
-        self._first_action = int(getattr(self._envs.single_action_space, "start", 0))
+        with make_copy(find_spec(name)) as env:
+            actions: Any = env.action_space
+        self.num_actions, self._first_action = int(actions.n), int(actions.start)
+        own = options.vector_env and find_spec(name).vector_entry_point is not None
+        self._envs = (
+            OwnVectorEnv(name, self.num_envs) if own else open_stepper(name, self.num_envs, options.env_workers)
+        )
 
     def reset(self, seed: int) -> np.ndarray:
-        observations, info = self._envs.reset(seed=seed % 2**30)
+        first = self._envs.reset(seed % 2**30)
         self._done = np.zeros(self.num_envs, dtype=bool)
-        self._lives = self._read_lives(info)
-        return self._observed(observations)
+        self._lives = first.lives.copy()
+        return self._observed(first.observations)
 
     def send(self, actions: np.ndarray) -> None:
-        self._actions = actions + self._first_action
+        self._envs.send(actions + self._first_action)
 
     def receive(self) -> Step:
-        observations, rewards, terminated, truncated, info = self._envs.step(self._actions)
-        autoreset, lives = self._done, self._read_lives(info)
-        lost_life = (lives < self._lives) & ~autoreset
-        self._done, self._lives = terminated | truncated, lives
+        stepped = self._envs.receive()
+        autoreset, done = self._done, stepped.terminated | stepped.truncated
+        lost_life = (stepped.lives < self._lives) & ~autoreset
+        self._done, self._lives = done, stepped.lives.copy()
         return Step(
-            observations=self._observed(observations),
-            rewards=rewards.astype(np.float32),
-            terminated=terminated,
-            truncated=truncated & ~terminated,
+            observations=self._observed(stepped.observations),
+            rewards=stepped.rewards.astype(np.float32),
+            terminated=stepped.terminated.copy(),
+            truncated=stepped.truncated & ~stepped.terminated,
             lost_life=lost_life,
             autoreset=autoreset,
         )
@@ -72,10 +72,6 @@ class GymnasiumTask(VectorTask):
         if self.observation.kind == VECTOR:
             return np.array(observations)  # the environments write their next observations into the same array
         return to_grey(observations, *self.observation.shape[1:])
-
-    def _read_lives(self, info: dict[str, Any]) -> np.ndarray:
-        """Lives where the environment reports them (as Atari environments do), else zeros."""
-        return np.asarray(info.get("lives", np.zeros(self.num_envs)), dtype=np.int64).copy()
 
     def close(self) -> None:
         self._envs.close()
@@ -100,6 +96,7 @@ def gymnasium_task(name: str) -> Task:
         open=lambda options: GymnasiumTask(name, options),
         observation=emitted_spec(name, observation),
         about="Gymnasium",
+        is_deterministic=lambda: measure(name).deterministic,
     )
 
 

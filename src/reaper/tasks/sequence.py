@@ -136,10 +136,16 @@ class Sequence:
 
     @property
     def notices(self) -> list[str]:
-        """What a user should know about tasks with fewer actions than the sequence."""
-        return [
+        """What a user should know about these tasks."""
+        fewer = [
             f"{name} has {num_actions} of the sequence's {self.num_actions} actions; the others are never chosen there"
             for name, num_actions in self.fewer_actions.items()
+        ]
+        random = [task.name for task in self.tasks if task.is_deterministic and not task.is_deterministic()]
+        return fewer + [
+            f"{name} is not deterministic under a seed: results cannot be repeated exactly, and a stage that is "
+            "interrupted has to start again"
+            for name in random
         ]
 
     @property

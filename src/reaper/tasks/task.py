@@ -77,6 +77,8 @@ class EnvOptions:
     observation: ObservationSpec  # what the sequence's tasks share, of one environment and one step
     emulator_threads: int | None = None  # that step the environments; None: chosen from the cores; Atari only
     scale: Any = None  # centres and units of the task's vector observations (scaling.py); None: to be measured
+    vector_env: bool = False  # use the environment's own vector implementation, if it has one; Gymnasium only
+    env_workers: int | None = None  # processes that step them; 0: none but this; None: measured; Gymnasium only
 
 
 @dataclass(frozen=True)
@@ -94,3 +96,5 @@ class Task:
     # The same environments rendered for people, as images (3, height, width): the same seed and actions lead to the
     # same episode. None: there is no other view than what the agent observes.
     human_view: Callable[[EnvOptions], VectorTask] | None = None
+    # Whether the same seed and actions lead to the same observations, measured; None: it is known to.
+    is_deterministic: Callable[[], bool] | None = None

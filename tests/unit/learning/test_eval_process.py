@@ -95,7 +95,7 @@ def test_an_environment_that_fails_becomes_the_error_of_the_stage(tmp_path, monk
     context = new_context()
     with ConcurrentEvaluator(context, context.q_network()) as evaluator:
         evaluator.evaluate([find_task("crashing:Crashing-v0")], 120)
-        with pytest.raises(ReaperError, match=r"failed: OSError: the cartridge is loose$"):
+        with pytest.raises(ReaperError, match=r"failed: OSError: the cartridge is loose; the same command resumes"):
             evaluator.finish()
         pid = evaluator.process.process.pid
     assert not Path(f"/proc/{pid}").exists()

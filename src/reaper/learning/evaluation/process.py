@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 from multiprocessing.connection import Pipe
@@ -24,6 +22,7 @@ from reaper.config.sparse_json import to_json
 from reaper.context import Context
 from reaper.errors import ReaperError
 from reaper.learning.evaluation.jobs import EvalJob
+from reaper.system import start_python
 
 Reply = dict[str, Any]  # a row, a pace, an error, or the name of an unknown task
 
@@ -63,7 +62,9 @@ class EvalProcess:
             "threads": threads,
             "path": sys.path,
         }
-        self.process = _start([sys.executable, "-c", _PROGRAM, json.dumps(options)], theirs.fileno())
+        # Passive: threads do not spin. The GPU belongs to training.
+        environment = {"OMP_NUM_THREADS": f"{MAX_THREADS}", "OMP_WAIT_POLICY": "PASSIVE", "CUDA_VISIBLE_DEVICES": ""}
+        self.process = start_python(_PROGRAM, json.dumps(options), (theirs.fileno(),), environment)
         theirs.close()
         self._outgoing: queue.SimpleQueue[bytes | EvalJob | None] = queue.SimpleQueue()
         self._sender = threading.Thread(target=self._send, name="evaluation jobs", daemon=True)
@@ -123,19 +124,6 @@ class EvalProcess:
             pass  # the process is gone, as whoever waits for its replies will notice
 
 
-def _start(command: list[str], pipe: int) -> subprocess.Popen[bytes]:
-    threads = {"OMP_NUM_THREADS": f"{MAX_THREADS}", "OMP_WAIT_POLICY": "PASSIVE"}  # passive: threads do not spin
-    environment = {**os.environ, **threads, "CUDA_VISIBLE_DEVICES": ""}  # the GPU belongs to training
-    # Signals that stop a run are the parent's to handle; signals that are blocked now stay blocked in the child.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(pipe,), env=environment
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _describe(context: Context) -> bytes:
     described = {
         "settings": to_json(context.settings),
@@ -143,5 +131,6 @@ def _describe(context: Context) -> bytes:
         "seed": context.seed,
         "names": context.names,
         "emulator_threads": context.emulator_threads,
+        "env_workers": context.env_workers,
     }
     return json.dumps(described).encode()

@@ -42,6 +42,7 @@ def _read_context(connection: Connection) -> Context:
         seed=given["seed"],
         names=tuple(given["names"]),
         emulator_threads=given["emulator_threads"],
+        env_workers=given["env_workers"],
     )
 
 
