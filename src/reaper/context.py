@@ -61,11 +61,11 @@ class Context:
         """The function, compiled if this stage compiles."""
         return compiled(function, self.device) if self.compiles else function
 
-    def q_network(self, weights: dict[str, torch.Tensor] | None = None) -> QNetwork:
+    def q_network(self, weights: dict[str, torch.Tensor] | None = None, quantiles: int = 1) -> QNetwork:
         """A Q-network with the given weights, or freshly initialised."""
 
         def build() -> QNetwork:
-            return build_q_network(self.observation, self.num_actions, self.settings.network)
+            return build_q_network(self.observation, self.num_actions, self.settings.network, quantiles)
 
         if weights is None:
             network = build()
@@ -73,6 +73,10 @@ class Context:
         else:
             network = with_weights(build, weights, "agent")
         return network.to(self.device)
+
+    def copy_of(self, network: QNetwork) -> QNetwork:
+        """A network of the same kind with the same weights."""
+        return self.q_network(network.state_dict(), network.quantiles)
 
     def open(self, task: Task, num_envs: int, vector_env: bool = False) -> VectorTask:
         """Opens a task's environments, with the observation of the sequence and the task's own actions."""
@@ -104,9 +108,10 @@ def compile_options(settings: Settings, device: torch.device) -> CompileOptions:
 
 
 def state_tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """A network's weights as they are stored: contiguous, on the CPU, without counters."""
+    """A network's weights as they are stored: contiguous, on the CPU, without counters and without quantiles."""
+    weights = network.averaged() if isinstance(network, QNetwork) else network.state_dict()
     return {
         name: tensor.detach().cpu().contiguous().clone()
-        for name, tensor in network.state_dict().items()
+        for name, tensor in weights.items()
         if not name.endswith("num_batches_tracked")
     }

@@ -144,6 +144,8 @@ def use_fresh_cache() -> None:
     torch.compiler.reset()
 
 
-def forward(network: torch.nn.Module, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+def forward(
+    network: torch.nn.Module, states: torch.Tensor, compute_dtype: torch.dtype | None = None, **options: bool
+) -> torch.Tensor:
     """A network's outputs, as a function that is compiled once for all networks of one architecture."""
-    return network(states) if compute_dtype is None else network(states, compute_dtype=compute_dtype)
+    return network(states, **options, **({} if compute_dtype is None else {"compute_dtype": compute_dtype}))

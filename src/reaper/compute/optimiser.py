@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import torch
 from torch import nn
@@ -15,15 +16,17 @@ from torch import nn
 from reaper.config.settings import OptimiserSettings
 from reaper.state import State
 
+Network = TypeVar("Network", bound=nn.Module)
+
 
 def _axes_by_stride(tensor: torch.Tensor) -> list[int]:
     return sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
 
 
-class FlatWeights:
+class FlatWeights(Generic[Network]):
     """Rebinds a network's parameters and gradients to views of two flat vectors."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: Network) -> None:
         parameters = list(network.parameters())
         self.network, self.parameters = network, parameters
         self.names = [name for name, _ in network.named_parameters()]

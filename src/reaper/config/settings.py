@@ -102,6 +102,9 @@ class ShortTermSettings:
     munchausen_scale: float = setting(0.9, "weight of the log-probability in Munchausen targets", minimum=0)
     munchausen_minimum: float = setting(-1.0, "smallest log-probability times temperature", maximum=0)
     loss: str = setting("squared", "squared or huber: linear above an error of one", choices=("squared", "huber"))
+    quantiles: int = positive(
+        1, "quantiles of the return learnt per action, by Huber's quantile loss; 1: only the mean, by `loss`"
+    )
     target_update_interval: int = positive(5_000, "agent steps between copies to the target network")
     best_window: int = duration(250_000, "agent steps per window; the weights of the best one are kept")
 

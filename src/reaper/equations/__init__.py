@@ -34,6 +34,9 @@ from .q_learning import (
     huber_loss,
     munchausen_bonus,
     n_step_rewards,
+    quantile_loss,
+    quantiles_of_actions,
+    soft_quantiles,
     soft_values,
 )
 from .registry import EQUATIONS, Equation, equation
@@ -67,9 +70,12 @@ __all__ = [
     "oewc_loss",
     "pr_loss",
     "pr_loss_policy",
+    "quantile_loss",
+    "quantiles_of_actions",
     "repr_loss",
     "rescale",
     "score_gradients",
+    "soft_quantiles",
     "soft_values",
     "standardise",
     "unscale",

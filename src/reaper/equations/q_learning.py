@@ -28,7 +28,8 @@ def dqn_target(rewards: Tensor, terminals: Tensor, next_q: Tensor, discount: flo
 def bootstrap(rewards: Tensor, terminals: Tensor, next_values: Tensor, discount: float | Tensor) -> Tensor:
     """y = r at a terminal, else r + discount * V(s').
 
-    rewards (N,), terminals (N,) bool, next_values (N,), discount a number or (N,) -> (N,).
+    rewards (N,), terminals (N,) bool, next_values (N,), discount a number or (N,) -> (N,). For quantiles: next_values
+    (N, K), the others (N, 1) -> (N, K).
     """
     return rewards.where(terminals.bool(), rewards + discount * next_values)
 
@@ -93,6 +94,30 @@ def soft_values(next_q: Tensor, temperature: float) -> Tensor:
     return temperature * torch.logsumexp(next_q / temperature, dim=1)
 
 
+def soft_quantiles(next_quantiles: Tensor, temperature: float) -> Tensor:
+    """Quantiles of the soft value: each averaged over the softmax policy of the mean values, plus its entropy times the
+    temperature. Their mean is `soft_values` of the mean values.
+
+    next_quantiles (N, A, K) from the target network -> (N, K).
+    """
+    log_policy = torch.log_softmax(next_quantiles.mean(dim=2) / temperature, dim=1).unsqueeze(2)  # (N, A, 1)
+    return (log_policy.exp() * (next_quantiles - temperature * log_policy)).sum(dim=1)
+
+
+def quantile_loss(quantiles: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
+    """Huber's quantile regression loss (Dabney et al. 2018): sum over i, mean over j and over the batch of
+    |tau_i - 1[u_ij < 0]| * huber(u_ij), where u_ij = y_j - theta_i and tau_i = (i + 1/2) / K.
+
+    quantiles (N, A, K), actions (N,) int64, targets (N, K) -> scalar.
+    """
+    chosen = quantiles_of_actions(quantiles, actions).unsqueeze(2)  # (N, K, 1)
+    targets = targets.unsqueeze(1).expand(-1, chosen.shape[1], -1)  # (N, K, K)
+    levels = (torch.arange(chosen.shape[1], device=chosen.device) + 0.5) / chosen.shape[1]
+    weights = (levels.view(1, -1, 1) - (targets < chosen).to(chosen.dtype)).abs()
+    errors = F.smooth_l1_loss(chosen.expand_as(targets), targets, reduction="none")
+    return (weights * errors).mean(dim=2).sum(dim=1).mean()
+
+
 def munchausen_bonus(q_values: Tensor, actions: Tensor, temperature: float, scale: float, minimum: float) -> Tensor:
     """What Munchausen DQN adds to the reward: the scaled log-probability of the action under the softmax policy
     (Vieillard et al. 2020).
@@ -101,6 +126,11 @@ def munchausen_bonus(q_values: Tensor, actions: Tensor, temperature: float, scal
     """
     log_policy = _of_actions(torch.log_softmax(q_values / temperature, dim=1), actions)
     return scale * (temperature * log_policy).clamp(min=minimum)
+
+
+def quantiles_of_actions(quantiles: Tensor, actions: Tensor) -> Tensor:
+    """(N, A, K), actions (N,) int64 -> (N, K)."""
+    return quantiles.gather(1, actions.view(-1, 1, 1).expand(-1, 1, quantiles.shape[2])).squeeze(1)
 
 
 def _of_actions(q_values: Tensor, actions: Tensor) -> Tensor:

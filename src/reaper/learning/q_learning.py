@@ -1,6 +1,7 @@
 """Deep Q-learning (Mnih et al. 2015): batches from a replay, targets from a target network, and their loss.
 
-The settings choose among published improvements: n-step returns, double Q-learning, Munchausen targets, Huber's loss.
+The settings choose among published improvements: n-step returns, double Q-learning, Munchausen targets, Huber's loss,
+quantiles of the return instead of its mean.
 """
 
 from __future__ import annotations
@@ -11,9 +12,21 @@ from reaper.compute.compilation import forward
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Batch, BatchSampler, Forward
 from reaper.context import Context
-from reaper.equations import bootstrap, double_q_values, dqn_loss, dqn_target, huber_loss, munchausen_bonus, soft_values
+from reaper.equations import (
+    bootstrap,
+    double_q_values,
+    dqn_loss,
+    dqn_target,
+    huber_loss,
+    munchausen_bonus,
+    quantile_loss,
+    quantiles_of_actions,
+    soft_quantiles,
+    soft_values,
+)
 from reaper.learning.trainer import crossed
 from reaper.memory.replay import Replay, TransitionBatch
+from reaper.networks.q_network import QNetwork
 from reaper.randomness import RNG
 from reaper.state import Parts
 
@@ -24,9 +37,10 @@ class QLearning:
     Targets are of the task's own actions, the network's first `num_actions`: values of others would never be learnt.
     """
 
-    def __init__(self, context: Context, weights: FlatWeights, replay: Replay, num_actions: int) -> None:
+    def __init__(self, context: Context, weights: FlatWeights[QNetwork], replay: Replay, num_actions: int) -> None:
         self.settings, self.replay, self.weights, self.num_actions = context.settings, replay, weights, num_actions
-        self.target = context.q_network(weights.network.state_dict())
+        self.quantiles = weights.network.quantiles
+        self.target = context.copy_of(weights.network)
         self.target_weights = FlatWeights(self.target)
         self._forward = context.compile(forward)
         # As in updates, except on a GPU, where targets are not the bottleneck.
@@ -49,29 +63,51 @@ class QLearning:
         return batch.states, batch.actions, self.targets(batch)
 
     def targets(self, batch: TransitionBatch) -> torch.Tensor:
-        settings, rewards = self.settings.short_term, batch.rewards
+        """(N,), or (N, quantiles)."""
+        if self.quantiles > 1:
+            return self._target_quantiles(batch)
+        settings, rewards = self.settings.short_term, self._rewards(batch)
         next_q = self._values(self.target, batch.next_states)
         if settings.target == "dqn":
             return dqn_target(rewards, batch.terminals, next_q, batch.discounts)
         if settings.target == "double":
             values = double_q_values(next_q, self._values(self.weights.network, batch.next_states))
         else:
-            temperature = settings.munchausen_temperature
-            rewards = rewards + munchausen_bonus(
-                self._values(self.target, batch.states),
-                batch.actions,
-                temperature,
-                settings.munchausen_scale,
-                settings.munchausen_minimum,
-            )
-            values = soft_values(next_q, temperature)
+            values = soft_values(next_q, settings.munchausen_temperature)
         return bootstrap(rewards, batch.terminals, values, batch.discounts)
 
-    def _values(self, network: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
-        return self._forward(network, states, self.compute_dtype)[:, : self.num_actions]
+    def _target_quantiles(self, batch: TransitionBatch) -> torch.Tensor:
+        settings = self.settings.short_term
+        quantiles = self._values(self.target, batch.next_states, all_quantiles=True)
+        if settings.target == "munchausen":
+            values = soft_quantiles(quantiles, settings.munchausen_temperature)
+        else:
+            double = settings.target == "double"
+            means = self._values(self.weights.network, batch.next_states) if double else quantiles.mean(dim=2)
+            values = quantiles_of_actions(quantiles, means.argmax(dim=1))
+        columns = (tensor.unsqueeze(1) for tensor in (self._rewards(batch), batch.terminals, batch.discounts))
+        rewards, terminals, discounts = columns
+        return bootstrap(rewards, terminals, values, discounts)
+
+    def _rewards(self, batch: TransitionBatch) -> torch.Tensor:
+        settings = self.settings.short_term
+        if settings.target != "munchausen":
+            return batch.rewards
+        return batch.rewards + munchausen_bonus(
+            self._values(self.target, batch.states),
+            batch.actions,
+            settings.munchausen_temperature,
+            settings.munchausen_scale,
+            settings.munchausen_minimum,
+        )
+
+    def _values(self, network: torch.nn.Module, states: torch.Tensor, **options: bool) -> torch.Tensor:
+        return self._forward(network, states, self.compute_dtype, **options)[:, : self.num_actions]
 
     def loss(self, forward: Forward, weights: list[torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
         states, *targets = batch
+        if self.quantiles > 1:
+            return quantile_loss(forward(states, all_quantiles=True), *targets)
         return self.output_loss(forward(states), *targets)
 
     def output_loss(self, outputs: torch.Tensor, actions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -37,7 +37,7 @@ class ShortTerm:
 
     def __init__(self, context: Context, task: Task) -> None:
         self.context, self.task, self.settings = context, task, context.settings.short_term
-        self.network = context.q_network()
+        self.network = context.q_network(quantiles=self.settings.quantiles)
         weights = FlatWeights(self.network)
         self.experience = Experience(context, task)
         self.q_learning = QLearning(context, weights, self.experience.replay, task.num_actions)

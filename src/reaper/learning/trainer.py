@@ -33,6 +33,7 @@ from reaper.learning.experience import Experience
 from reaper.learning.exploration import epsilon_at
 from reaper.learning.learner import BatchSource, Learner
 from reaper.learning.training_log import TrainingLog
+from reaper.networks.q_network import QNetwork
 from reaper.state import Parts, State
 from reaper.tasks.task import Task
 
@@ -53,7 +54,7 @@ class Trainer:
     def __init__(
         self,
         context: Context,
-        weights: FlatWeights,
+        weights: FlatWeights[QNetwork],
         *,
         loss: Loss,
         batches: BatchSource,
@@ -76,13 +77,13 @@ class Trainer:
         self.learning = experience is None  # else once the replay holds enough
         self.pending: PendingStep | None = None
 
-    def _acting_weights(self) -> FlatWeights:
+    def _acting_weights(self) -> FlatWeights[QNetwork]:
         """Whose actions are taken. On a GPU, a copy of the weights from before the last step's updates: so the next
         actions do not wait for updates, which take nearly as long as a step (deviation 34)."""
         if self.experience is None or self.context.device.type != "cuda":
             return self.weights
         self.experience.actor.policy.use_own_stream()
-        return FlatWeights(self.context.q_network(self.weights.network.state_dict()))
+        return FlatWeights(self.context.copy_of(self.weights.network))
 
     def run(self, phase: str, total_steps: int, tasks: Sequence[Task]) -> None:
         """Trains to the end, with an evaluation on every task at every interval.

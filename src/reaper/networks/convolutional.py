@@ -53,21 +53,24 @@ class ConvQNetwork(QNetwork):
         self.memory_format = torch.contiguous_format if is_small(observation) else torch.channels_last
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
 
-    def forward(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+    def forward(
+        self, states: torch.Tensor, compute_dtype: torch.dtype | None = None, all_quantiles: bool = False
+    ) -> torch.Tensor:
         pixels = states.to(self.values.weight.dtype, memory_format=self.memory_format).div(255.0)
         faster = pixels.is_cuda or compute_dtype is not None
         if faster if self.space_to_depth is None else self.space_to_depth:
-            return self.forward_space_to_depth(pixels, compute_dtype)
-        return self.values(torch.relu(self.hidden(self.features(pixels))))
+            return self.outputs(self.forward_space_to_depth(pixels, compute_dtype), all_quantiles)
+        return self.outputs(self.values(torch.relu(self.hidden(self.features(pixels)))), all_quantiles)
 
     def forward_space_to_depth(self, pixels: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
-        """The same values with space-to-depth convolutions; activations and kernels in `compute_dtype`."""
+        """The same outputs of the head with space-to-depth convolutions; activations and kernels in `compute_dtype`."""
         activations = pixels.to(compute_dtype or pixels.dtype)
         for layer in self.features:
             activations = conv2d(layer, activations) if isinstance(layer, nn.Conv2d) else layer(activations)
         dtype, hidden, values = activations.dtype, self.hidden, self.values
         features = nn.functional.linear(activations, hidden.weight.to(dtype), hidden.bias.to(dtype))
-        return _narrow_linear(torch.relu(features).to(values.weight.dtype), values)
+        features = torch.relu(features).to(values.weight.dtype)
+        return _narrow_linear(features, values) if self.quantiles == 1 else values(features)
 
 
 def _narrow_linear(features: torch.Tensor, layer: nn.Linear) -> torch.Tensor:

@@ -23,11 +23,15 @@ Q_NETWORKS[IMAGE] = ConvQNetwork
 Q_NETWORKS[VECTOR] = MLPQNetwork
 
 
-def build_q_network(observation: ObservationSpec, num_actions: int, settings: NetworkSettings) -> QNetwork:
+def build_q_network(
+    observation: ObservationSpec, num_actions: int, settings: NetworkSettings, quantiles: int = 1
+) -> QNetwork:
     """A Q-network for these states; its weights are torch's defaults until `initialise` or a file sets them."""
     if observation.kind not in Q_NETWORKS:
         raise UserError(f"there is no Q-network for {observation.kind} observations; known: {', '.join(Q_NETWORKS)}")
-    return Q_NETWORKS[observation.kind](observation, num_actions, settings.width)
+    network = Q_NETWORKS[observation.kind](observation, num_actions * quantiles, settings.width)
+    network.quantiles = quantiles
+    return network
 
 
 def q_network_bytes(observation: ObservationSpec, num_actions: int, settings: NetworkSettings) -> int:

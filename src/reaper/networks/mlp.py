@@ -23,6 +23,8 @@ class MLPQNetwork(QNetwork):
         )
         self.values = nn.Linear(hidden, num_actions)
 
-    def forward(self, states: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
+    def forward(
+        self, states: torch.Tensor, compute_dtype: torch.dtype | None = None, all_quantiles: bool = False
+    ) -> torch.Tensor:
         """Too small to gain from a compute dtype: it is ignored."""
-        return self.values(self.features(states.to(self.values.weight.dtype)))
+        return self.outputs(self.values(self.features(states.to(self.values.weight.dtype))), all_quantiles)

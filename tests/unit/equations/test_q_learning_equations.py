@@ -12,6 +12,8 @@ from reaper.equations import (
     huber_loss,
     munchausen_bonus,
     n_step_rewards,
+    quantile_loss,
+    soft_quantiles,
     soft_values,
 )
 
@@ -86,3 +88,28 @@ def test_the_munchausen_bonus_is_a_clipped_log_probability() -> None:
     q = torch.tensor([[1.0, 1.0], [0.0, 100.0]])
     bonus = munchausen_bonus(q, torch.tensor([0, 0]), temperature=0.5, scale=0.9, minimum=-1.0)
     torch.testing.assert_close(bonus, torch.tensor([0.9 * 0.5 * math.log(0.5), -0.9]))
+
+
+def test_quantiles_of_soft_values_have_the_soft_value_as_their_mean() -> None:
+    quantiles, temperature = torch.randn(5, 3, 7, generator=torch.Generator().manual_seed(0)), 0.4
+    found = soft_quantiles(quantiles, temperature)
+    torch.testing.assert_close(found.mean(dim=1), soft_values(quantiles.mean(dim=2), temperature))
+
+
+def test_the_quantile_loss_weights_errors_by_their_sign() -> None:
+    """One item, two quantiles (levels 1/4 and 3/4) at 0 and 1, two targets at -0.5 and 3."""
+    quantiles = torch.tensor([[[9.0, 9.0], [0.0, 1.0]]])
+    loss = quantile_loss(quantiles, torch.tensor([1]), torch.tensor([[-0.5, 3.0]]))
+    first = (0.75 * 0.125 + 0.25 * 2.5) / 2  # below and above the first quantile
+    second = (0.25 * 1.0 + 0.75 * 1.5) / 2
+    torch.testing.assert_close(loss, torch.tensor(first + second))
+
+
+def test_the_quantile_loss_is_smallest_at_the_quantiles() -> None:
+    """Gradient descent on it finds quantiles of a distribution of targets: of 0, 1, ... 99."""
+    quantiles = torch.zeros(1, 1, 2, requires_grad=True)
+    targets = torch.arange(100.0)[None]
+    for _ in range(2000):
+        (gradient,) = torch.autograd.grad(quantile_loss(quantiles, torch.tensor([0]), targets), quantiles)
+        quantiles.data -= gradient
+    torch.testing.assert_close(quantiles.detach().flatten(), torch.tensor([24.5, 74.5]), atol=1.0, rtol=0)

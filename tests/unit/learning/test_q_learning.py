@@ -83,3 +83,45 @@ def test_learning_with_another_target_is_repeatable(target):
 
     first, second = learn(), learn()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+# -- quantiles
+
+
+@pytest.mark.parametrize("target", ["dqn", "double", "munchausen"])
+def test_quantile_targets_have_the_target_of_the_means_as_their_mean(target):
+    learner = new_learner(target=target, quantiles=8, munchausen_temperature=0.5)
+    learner.experience.reset(0)
+    for _ in range(14):
+        learner.trainer.step()
+    batch, _, _ = sampled(learner)
+    means = new_learner(target=target, munchausen_temperature=0.5)
+    means.network.load_state_dict(learner.network.averaged())
+    means.q_learning.target.load_state_dict(learner.q_learning.target.averaged())
+    with torch.no_grad():
+        found = learner.q_learning.targets(batch)
+        assert found.shape == (64, 8)
+        assert found.std(dim=1).max() > 0
+        torch.testing.assert_close(found.mean(dim=1), means.q_learning.targets(batch), atol=1e-5, rtol=1e-5)
+    learner.close()
+    means.close()
+
+
+def test_an_agent_that_learnt_quantiles_is_stored_without_them():
+    learner = new_learner(quantiles=8)
+    trained = learner.learn()
+    plain = learner.context.q_network(trained.weights)  # refuses weights of another network
+    states = trained.states["real"]
+    with torch.no_grad():
+        torch.testing.assert_close(plain(states), learner.network(states), atol=1e-6, rtol=1e-5)
+
+
+def test_actions_are_those_of_the_largest_mean():
+    learner = new_learner(quantiles=8)
+    with torch.no_grad():
+        head = learner.network.values
+        head.weight.zero_()
+        head.bias.copy_(torch.arange(6.0).repeat_interleave(8) + torch.tensor([-9.0, 9.0] * 24))
+        states = torch.zeros(3, *learner.context.observation.shape, dtype=torch.uint8)
+        assert learner.network(states).tolist() == [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]] * 3
+    learner.close()
