@@ -79,6 +79,9 @@ class TrainingSettings:
         False,
         "train in a Gymnasium environment's own vector implementation, if it has one: faster, other random numbers",
     )
+    weight_average: float = probability(
+        0.0, "decay, per step of all environments, of a running average of the weights; that is then kept; 0: none"
+    )
     # As many as an evaluation plays. A window of the paper's length has more in every game that it uses.
     best_episodes: int = positive(
         30, "episodes that must finish in a window for its mean score to count; else it grows"
@@ -114,6 +117,12 @@ class LongTermSettings:
     """Algorithm 2: distillation of one task into the long-term agent."""
 
     agent_steps: int = duration(20_000_000, "agent steps per task")
+    targets: str = setting(
+        "values",
+        "what is distilled where a condition distils Q-values. values: as they are; advantages: the part that differs "
+        "between actions, divided by its standard deviation in each task",
+        choices=("values", "advantages"),
+    )
     alpha: float = probability(0.55, "weight of the new task against the retained ones", from_second_task=True)
     late_alpha: float = probability(0.55, "the same from task `late-from` on", from_second_task=True)
     late_from: int = positive(5, "first task, counted from one, that uses `late-alpha`", from_second_task=True)

@@ -25,7 +25,7 @@ from .consolidation import (
     oewc_fisher_update,
     oewc_loss,
 )
-from .distillation import distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, repr_loss, standardise
+from .distillation import advantages, distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, repr_loss, standardise
 from .q_learning import (
     bootstrap,
     double_q_values,
@@ -45,6 +45,7 @@ __all__ = [
     "EQUATIONS",
     "FISHER_OUTPUTS",
     "Equation",
+    "advantages",
     "bootstrap",
     "disc_loss",
     "distill_loss",

@@ -65,6 +65,14 @@ def standardise(q_values: Tensor, mean: float | Tensor, std: float | Tensor) -> 
     return (q_values - mean) / std
 
 
+def advantages(q_values: Tensor) -> Tensor:
+    """q - mean over actions: the part of Q-values that differs between actions, all that a greedy policy depends on.
+
+    q_values (N, A) -> (N, A).
+    """
+    return q_values - q_values.mean(dim=1, keepdim=True)
+
+
 def _summed_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs - targets).square().sum(dim=1)
 

@@ -16,15 +16,27 @@ class BestWeights:
 
     A mean return needs episodes: a window in which fewer than `min_episodes` finished does not count yet, but grows by
     one more length, until they did.
+
+    With an `average`, a running one with this decay, it is kept in place of the weights. Single updates then hardly
+    change what is kept: where actions differ little in value, each update makes other actions the best ones.
     """
 
-    def __init__(self, weights: FlatWeights, window: int, *, by_score: bool, min_episodes: int = 1) -> None:
+    def __init__(
+        self, weights: FlatWeights, window: int, *, by_score: bool, min_episodes: int = 1, average: float = 0.0
+    ) -> None:
         self.weights, self.window, self.by_score, self.min_episodes = weights, window, by_score, min_episodes
+        self.decay = average
+        self.average = weights.values.clone() if average else None
         self.best: torch.Tensor | None = None
         self.value = float("-inf")
         self.windows = 0  # that counted
         self.scores: list[float] = []  # of the current window
         self.loss_sum, self.losses = torch.zeros((), device=weights.values.device), 0  # since its last length ended
+
+    def follow(self) -> None:
+        """Brings the average up to date after updates."""
+        if self.average is not None:
+            self.average.lerp_(self.weights.values, 1 - self.decay)
 
     def end_window(self) -> None:
         """Ends a window, or lets it grow."""
@@ -41,12 +53,14 @@ class BestWeights:
     def _count(self, value: float) -> None:
         self.windows += 1
         if value > self.value:
-            self.value, self.best = value, self.weights.values.clone()
+            self.value, self.best = value, self._current().clone()
+
+    def _current(self) -> torch.Tensor:
+        return self.weights.values if self.average is None else self.average
 
     def load(self) -> None:
-        """Loads the best weights into the network; if no window counted, it keeps the last ones."""
-        if self.best is not None:
-            self.weights.values.copy_(self.best)
+        """Loads the best weights into the network; if no window counted, the last ones."""
+        self.weights.values.copy_(self._current() if self.best is None else self.best)
 
     def record(self) -> dict[str, Any]:
         """What a stage writes down about the choice of its weights. No window: they are the last ones."""
@@ -55,10 +69,13 @@ class BestWeights:
 
     def state(self) -> State:
         numbers = {"value": self.value, "windows": self.windows, "scores": list(self.scores), "losses": self.losses}
-        return {**numbers, "best": self.best, "loss_sum": self.loss_sum}
+        average = {} if self.average is None else {"average": self.average}
+        return {**numbers, "best": self.best, "loss_sum": self.loss_sum, **average}
 
     def restore(self, state: State) -> None:
         self.value, self.scores, self.losses = state["value"], state["scores"], state["losses"]
         self.best = None if state["best"] is None else state["best"].to(self.weights.values.device)
         self.windows = state.get("windows", int(self.best is not None))  # until 0.2 they were not counted
         self.loss_sum.copy_(state["loss_sum"])
+        if self.average is not None:
+            self.average.copy_(state["average"])

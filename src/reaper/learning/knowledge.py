@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 import torch
 
-from reaper.equations import distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, standardise
+from reaper.equations import advantages, distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, standardise
 from reaper.errors import UserError
 from reaper.learning.teachers import OutputKind, Teacher
 
@@ -27,6 +27,10 @@ class Knowledge(ABC):
         if teacher.kind not in self.kinds:
             raise UserError(f"a teacher of {teacher.kind} cannot be distilled by {type(self).__name__}")
 
+    def deviation(self, teacher: Teacher) -> float:
+        """The standard deviation that `distill` and `adopt` are given: of the teacher's outputs."""
+        return teacher.value_std
+
     @abstractmethod
     def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
         """The loss of the new task; mean and std are those of the teacher's outputs."""
@@ -35,9 +39,12 @@ class Knowledge(ABC):
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         """The loss of earlier tasks, against the outputs of the previous long-term agent."""
 
-    def adopt(self, weights: dict[str, torch.Tensor], mean: float, std: float) -> dict[str, torch.Tensor]:
+    def adopt(
+        self, weights: dict[str, torch.Tensor], mean: float, std: float, num_actions: int
+    ) -> dict[str, torch.Tensor]:
         """The weights of the first long-term agent: those of the first teacher. They may be rescaled, but the best
-        action in every state must remain the teacher's: its evaluation is also that of this agent."""
+        of the task's actions, the first `num_actions`, must remain the teacher's in every state: its evaluation is also
+        that of this agent."""
         return weights
 
 
@@ -58,12 +65,39 @@ class StandardisedQValues(QValues):
     def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
         return distill_loss(_own_actions(student, targets), standardise(targets, mean, std))
 
-    def adopt(self, weights: dict[str, torch.Tensor], mean: float, std: float) -> dict[str, torch.Tensor]:
+    def adopt(
+        self, weights: dict[str, torch.Tensor], mean: float, std: float, num_actions: int
+    ) -> dict[str, torch.Tensor]:
         """Standardises the outputs exactly, by rescaling the last layer."""
         return weights | {
             "values.weight": weights["values.weight"] / std,
             "values.bias": (weights["values.bias"] - mean) / std,
         }
+
+
+class StandardisedAdvantages(QValues):
+    """Q-values without what all actions of a state have in common, and with the same standard deviation in every task.
+
+    Where a state's value is large and its actions differ little (100 and less than one in CartPole), an error that is
+    small for the value makes another action the best one.
+    """
+
+    def deviation(self, teacher: Teacher) -> float:
+        return teacher.advantage_std
+
+    def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
+        return distill_loss(_own_actions(student, targets), advantages(targets) / std)
+
+    def adopt(
+        self, weights: dict[str, torch.Tensor], mean: float, std: float, num_actions: int
+    ) -> dict[str, torch.Tensor]:
+        """Exactly, by changing the last layer; outputs for actions that the task lacks become zero."""
+
+        def change(rows: torch.Tensor) -> torch.Tensor:
+            own = rows[:num_actions]
+            return torch.cat([(own - own.mean(dim=0)) / std, torch.zeros_like(rows[num_actions:])])
+
+        return weights | {name: change(weights[name]) for name in ("values.weight", "values.bias")}
 
 
 class Policy(Knowledge):

@@ -86,7 +86,8 @@ class Consolidation:
         weights = teacher.state()
         if weights is None:
             raise UserError("the teacher of the first task has no Q-network that could become the long-term agent")
-        agent = self.context.q_network(self.knowledge.adopt(weights, teacher.value_mean, teacher.value_std))
+        mean, std, num_actions = teacher.value_mean, self.knowledge.deviation(teacher), self.tasks[-1].num_actions
+        agent = self.context.q_network(self.knowledge.adopt(weights, mean, std, num_actions))
         adopted = self.retention.adopt(self.generator) if self.generator is not None else None
         states: StateSource = Items(torch.empty(0))
         if adopted is None and self.retention.needs_states:
@@ -134,6 +135,7 @@ class Consolidation:
                 context.settings.long_term.best_window,
                 by_score=objective.best_by_score,
                 min_episodes=context.settings.training.best_episodes,
+                average=context.settings.training.weight_average,
             ),
             experience=objective.experience,
             after_steps=objective.after_steps,

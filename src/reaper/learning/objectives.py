@@ -69,7 +69,7 @@ class Objective(ABC):
 def _distillation_loss(teacher: Teacher, new: NewTask) -> OutputLoss:
     """Of the task's own actions: nobody has taught the teacher's outputs for others."""
     new.knowledge.check(teacher)
-    mean, std, num_actions = teacher.value_mean, teacher.value_std, new.task.num_actions
+    mean, std, num_actions = teacher.value_mean, new.knowledge.deviation(teacher), new.task.num_actions
     return lambda outputs, targets: new.knowledge.distill(outputs, targets[:, :num_actions], mean, std)
 
 

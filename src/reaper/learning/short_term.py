@@ -9,6 +9,7 @@ import torch
 
 from reaper.compute.optimiser import FlatWeights
 from reaper.context import Context, state_tensors
+from reaper.equations import advantages
 from reaper.learning.best_weights import BestWeights
 from reaper.learning.evaluation.episodes import Row
 from reaper.learning.experience import Experience
@@ -27,6 +28,7 @@ class TrainedAgent:
     weights: dict[str, torch.Tensor]
     value_mean: float  # of its Q-values over its replay, for conditions that standardise them
     value_std: float
+    advantage_std: float  # of what of them differs between actions
     best: dict[str, Any]  # how its weights were chosen
     rows: list[Row] = field(default_factory=list)  # of its evaluations
     states: dict[str, torch.Tensor] = field(default_factory=dict)  # real states, for the report only
@@ -46,6 +48,7 @@ class ShortTerm:
             self.settings.best_window,
             by_score=True,
             min_episodes=context.settings.training.best_episodes,
+            average=context.settings.training.weight_average,
         )
         self.trainer = Trainer(
             context,
@@ -74,6 +77,7 @@ class ShortTerm:
             weights=state_tensors(self.network),
             value_mean=float(values.mean()),
             value_std=float(values.std()),
+            advantage_std=float(advantages(values).std()),
             rows=rows,
             best=self.best.record(),
             states=states,

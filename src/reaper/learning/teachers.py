@@ -31,6 +31,7 @@ class Teacher(Protocol):
     kind: OutputKind  # what its outputs are
     value_mean: float  # of its outputs over states that it visits, for conditions that standardise them
     value_std: float
+    advantage_std: float  # of what of its outputs differs between actions
 
     @property
     def policy(self) -> torch.nn.Module:
@@ -51,8 +52,17 @@ class DQNTeacher:
 
     kind: OutputKind = "values"
 
-    def __init__(self, context: Context, weights: dict[str, torch.Tensor], value_mean: float, value_std: float) -> None:
+    def __init__(
+        self,
+        context: Context,
+        weights: dict[str, torch.Tensor],
+        value_mean: float,
+        value_std: float,
+        *,
+        advantage_std: float | None = None,
+    ) -> None:
         self.weights, self.value_mean, self.value_std = weights, value_mean, value_std
+        self.advantage_std = value_std if advantage_std is None else advantage_std
         self.network = context.q_network(weights)
         self._forward = context.compile(forward)
 
@@ -74,6 +84,7 @@ class ExternalTeacher:
 
     def __init__(self, context: Context, network: FittedTeacher, kind: OutputKind, mean: float, std: float) -> None:
         self.kind, self.value_mean, self.value_std = kind, mean, std
+        self.advantage_std = std
         self.network = network.to(context.device)
         self._forward = context.compile(forward)
 
@@ -94,7 +105,8 @@ TeacherSource = Callable[[Context, Tensors, Mapping[str, Any]], Teacher]  # (con
 
 
 def load_dqn(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> DQNTeacher:
-    return DQNTeacher(context, tensors, document["mean"], document["deviation"])
+    advantage_std = document.get("advantage_deviation")  # teachers of 0.2 do not state it
+    return DQNTeacher(context, tensors, document["mean"], document["deviation"], advantage_std=advantage_std)
 
 
 def load_external(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> ExternalTeacher:

@@ -164,6 +164,7 @@ class Trainer:
         updates = after // training.steps_per_update - before // training.steps_per_update
         if self.learning and updates:
             self.learner.learn(updates)
+            self.best.follow()
 
     def observe(self) -> None:
         """Waits for the environments. Until then, counts the previous step and samples the next random actions."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from reaper.config.methods import changed_fields
 from reaper.config.settings import Settings
-from reaper.learning.knowledge import Knowledge, Policy, QValues, StandardisedQValues
+from reaper.learning.knowledge import Knowledge, Policy, QValues, StandardisedAdvantages, StandardisedQValues
 from reaper.learning.objectives import DirectQLearning, Distillation, GeneratedDistillation, Objective, SingleTask
 from reaper.plugins import Registry
 from reaper.retention import (
@@ -34,6 +34,12 @@ KNOWLEDGE: Registry[type[Knowledge]] = Registry("kind of knowledge", "reaper.kno
 KNOWLEDGE["Q-values"] = QValues
 KNOWLEDGE["standardised Q-values"] = StandardisedQValues
 KNOWLEDGE["policy"] = Policy
+
+
+def knowledge_for(name: str, settings: Settings) -> Knowledge:
+    """A kind of knowledge; settings may ask for advantages in place of plain Q-values."""
+    replaced = KNOWLEDGE[name] is QValues and settings.long_term.targets == "advantages"
+    return StandardisedAdvantages() if replaced else KNOWLEDGE[name]()
 
 
 @dataclass(frozen=True)

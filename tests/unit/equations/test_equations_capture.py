@@ -31,6 +31,7 @@ CALLS = {
     "distill_loss_policy": ((tensor(5, 3), tensor(5, 3)), (5,)),
     "pr_loss_policy": ((tensor(5, 3), tensor(5, 3)), (5,)),
     "standardise": ((tensor(5, 3), tensor(), tensor()), (5, 3)),
+    "advantages": ((tensor(5, 3),), (5, 3)),
     "gan_data": ((IMAGES, IMAGES, tensor(5), tensor(dtype=torch.int64)), (5, 4, 8, 8)),
     "disc_loss": ((tensor(5), tensor(5), tensor(5)), ()),
     "gen_loss": ((tensor(5),), ()),

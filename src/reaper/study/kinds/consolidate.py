@@ -14,7 +14,7 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.retention import RETENTIONS
 from reaper.storage.exported_memory import read_memory
 from reaper.storage.store import Artefact
-from reaper.study.conditions import KNOWLEDGE, OBJECTIVES, Condition
+from reaper.study.conditions import OBJECTIVES, Condition, knowledge_for
 from reaper.study.kinds.base import Inputs, Load, Stage, StageKind, collected_steps, training_load
 from reaper.study.stage_run import Result, StageRun, read_teacher
 from reaper.tasks.sequence import find_task
@@ -53,7 +53,7 @@ class ConsolidateStage(StageKind):
             tasks=tuple(find_task(name) for name in tasks),
             objective=OBJECTIVES[axes["objective"]](),
             retention=RETENTIONS.configure(axes["retention"], context.settings),
-            knowledge=KNOWLEDGE[axes["knowledge"]](),
+            knowledge=knowledge_for(axes["knowledge"], context.settings),
             teacher=read_teacher(context, parents["teacher"]) if "teacher" in parents else None,
             generator=parents["generator"].tensors("generator") if "generator" in parents else None,
         )

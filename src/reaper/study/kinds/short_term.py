@@ -25,6 +25,7 @@ class ShortTermStage(StageKind):
         task = run.spec["task"]
         trained = ShortTerm(run.context(task), find_task(task)).learn()
         values = {"mean": trained.value_mean, "deviation": trained.value_std}
+        values |= {"advantage_deviation": trained.advantage_std}
         tensors = {"agent": trained.weights, "states": trained.states}
         return Result(tensors, {"values": values, "rows": trained.rows, "best_weights": trained.best})
 
