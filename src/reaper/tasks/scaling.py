@@ -53,7 +53,7 @@ class Scale:
 def measure_scale(task: Task) -> Scale:
     """Mean and standard deviation of a task's observations under random actions."""
     assert task.observation is not None
-    envs = task.open(EnvOptions(NUM_ENVS, task.observation))
+    envs = task.open(EnvOptions(NUM_ENVS, task.observation, env_workers=0))
     rng = np.random.default_rng(0)
     try:
         seen = [envs.reset(0).astype(np.float64)]
