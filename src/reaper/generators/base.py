@@ -37,6 +37,7 @@ class Generator(ABC):
     """A kind of generator and its hyper-parameters."""
 
     steps: int  # training steps per fit
+    warm_start: bool = False  # whether training starts from the weights of the previous generator
 
     @abstractmethod
     def training(
@@ -72,6 +73,10 @@ class GeneratorTraining(ABC):
     @abstractmethod
     def begin(self) -> None:
         """Prepares for the first step; afterwards `step` may be called."""
+
+    def start_from(self, previous: Tensors) -> None:
+        """Starts from the state of the previous generator instead of a fresh one, if `Generator.warm_start`."""
+        raise NotImplementedError(f"{type(self).__name__} has no warm start")
 
     @abstractmethod
     def step(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reaper.config.methods import MethodRegistry
 from reaper.retention.base import Recall, Remembered, Retention
 from reaper.retention.ewc import EWC, OnlineEWC
+from reaper.retention.mixed_rehearsal import MixedRehearsal
 from reaper.retention.none import NoRetention
 from reaper.retention.pseudo_rehearsal import PseudoRehearsal, UntrainedGenerator
 from reaper.retention.rehearsal import CompressedRehearsal, LimitedRehearsal, Rehearsal
@@ -15,6 +16,7 @@ RETENTIONS["rehearsal"] = Rehearsal
 RETENTIONS["limited-rehearsal"] = LimitedRehearsal
 RETENTIONS["compressed-rehearsal"] = CompressedRehearsal
 RETENTIONS["pseudo-rehearsal"] = PseudoRehearsal
+RETENTIONS["mixed-rehearsal"] = MixedRehearsal
 RETENTIONS["untrained-generator"] = UntrainedGenerator
 RETENTIONS["ewc"] = EWC
 RETENTIONS["online-ewc"] = OnlineEWC
@@ -30,6 +32,7 @@ __all__ = [
     "RETENTIONS",
     "CompressedRehearsal",
     "LimitedRehearsal",
+    "MixedRehearsal",
     "NoRetention",
     "OnlineEWC",
     "PseudoRehearsal",

@@ -37,16 +37,23 @@ class PseudoRehearsal(Retention):
     trains_generator = True
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
-        items = generate_items(context, memory).with_targets(previous)
+        items = self.items(context, memory).with_targets(previous)
         return RecalledItems(context, items, knowledge, len(memory.tasks))
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
     ) -> Remembered:
-        pseudo_items = generate_items(context, memory) if memory else None
+        items = self.items(context, memory) if memory else None
         num_tasks = len(memory.tasks) + 1 if memory else 1
-        training = generator_for(context.settings).training(context, new_states, pseudo_items, num_tasks)
+        generator = generator_for(context.settings)
+        training = generator.training(context, new_states, items, num_tasks)
+        if memory and generator.warm_start:
+            training.start_from(memory.part("generator"))
         return _keep(training.run().state(), training.curve)
+
+    def items(self, context: Context, memory: LongTermMemory) -> Items:
+        """States of the earlier tasks: what is rehearsed, and what the next generator learns them from."""
+        return generate_items(context, memory)
 
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         if not memory.part("generator"):

@@ -16,6 +16,7 @@ from reaper.retention import (
     RETENTIONS,
     CompressedRehearsal,
     LimitedRehearsal,
+    MixedRehearsal,
     NoRetention,
     OnlineEWC,
     PseudoRehearsal,
@@ -156,4 +157,11 @@ _row(
 
 _row("RePR-rev", "distillation", PseudoRehearsal(), "the tasks in reverse order", reverse=True)
 _row("single", "single-task", NoRetention(), "one DQN per task: the reference for every score")
+_row(
+    "RePR-plus",
+    "distillation",
+    MixedRehearsal(),
+    "a narrower generator, and compressed items in the bytes that it frees",
+    overrides={"gan.narrow": 2},
+)
 _row("RePR-untrained", "distillation", UntrainedGenerator(), "a control: the generator is never trained")

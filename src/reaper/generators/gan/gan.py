@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from reaper.config.fields import duration, positive, probability, setting
 from reaper.context import Context, state_tensors
@@ -36,6 +37,8 @@ class GAN(Generator):
 
     latent_size: int = positive(100, "latent variables per state")
     width: int = positive(1, "multiplies the filters of the generator network", extended=2)
+    narrow: int = positive(1, "divides the filters of the generator network")
+    warm_start: bool = setting(False, "from the second task on, training starts from the previous generator's weights")
     # Discriminator and generator alternate: half of the steps each.
     steps: int = duration(200_000, "training steps per task", exclusive=False, extended=2)
     batch_size: int = positive(100, "states per step")
@@ -66,8 +69,8 @@ class GAN(Generator):
     def network(self, observation: ObservationSpec) -> StateGenerator:
         """A generator network for these states: an MLP for vectors, else convolutions. It has not been initialised."""
         if observation.kind == VECTOR:
-            return VectorGenerator(observation, self.latent_size, self.width)
-        return GeneratorNetwork(*_image(observation), self.latent_size, self.width)
+            return VectorGenerator(observation, self.latent_size, Fraction(self.width, self.narrow))
+        return GeneratorNetwork(*_image(observation), self.latent_size, Fraction(self.width, self.narrow))
 
     def networks(self, context: Context) -> tuple[StateGenerator, Discriminator | VectorDiscriminator]:
         """A fresh pair. Its weights are drawn on the CPU, so that they are the same on every device."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -28,20 +29,24 @@ def _normalise(channels: int) -> nn.BatchNorm2d:
     return layer
 
 
-def generator_layers(side: int, channels: int, width: int) -> tuple[int, int, tuple[Convolution, ...]]:
+def generator_layers(side: int, channels: int, width: Fraction | int) -> tuple[int, int, tuple[Convolution, ...]]:
     """Channels and side of the first layer's activations, then the deconvolutions up to the image."""
     growth = 4 if side < SMALL_FRAME else 12
     if side % growth:
         raise UserError(f"the GAN needs images whose side is a multiple of {growth}, not {side}")
+
+    def times_width(filters: int) -> int:
+        return max(1, int(filters * width))
+
     if side < SMALL_FRAME:
-        return 128 * width, side // growth, (Convolution(32 * width, 2, 2), Convolution(channels, 2, 2))
+        return times_width(128), side // growth, (Convolution(times_width(32), 2, 2), Convolution(channels, 2, 2))
     deconvolutions = (
-        Convolution(256 * width, 5, 3),
-        Convolution(128 * width, 5, 2),
-        Convolution(64 * width, 5, 2),
+        Convolution(times_width(256), 5, 3),
+        Convolution(times_width(128), 5, 2),
+        Convolution(times_width(64), 5, 2),
         Convolution(channels, 5, 1),
     )
-    return 256 * width, side // growth, deconvolutions
+    return times_width(256), side // growth, deconvolutions
 
 
 def _deconvolution(channels: int, filters: int, kernel: int, stride: int) -> nn.Module:
@@ -76,7 +81,7 @@ class GeneratorNetwork(StateGenerator):
 
     dtype = torch.uint8
 
-    def __init__(self, side: int, channels: int, latent_size: int, width: int = 1) -> None:
+    def __init__(self, side: int, channels: int, latent_size: int, width: Fraction | int = 1) -> None:
         super().__init__()
         self.latent_size, self.state_shape = latent_size, (channels, side, side)
         inner, inner_side, deconvolutions = generator_layers(side, channels, width)

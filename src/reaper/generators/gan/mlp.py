@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import torch
 from torch import nn
 
@@ -17,10 +19,10 @@ class VectorGenerator(StateGenerator):
 
     dtype = torch.float32
 
-    def __init__(self, observation: ObservationSpec, latent_size: int, width: int = 1) -> None:
+    def __init__(self, observation: ObservationSpec, latent_size: int, width: Fraction | int = 1) -> None:
         super().__init__()
         self.latent_size, self.state_shape = latent_size, observation.shape
-        self.layers = _mlp(latent_size, HIDDEN * width, observation.size, nn.ReLU())
+        self.layers = _mlp(latent_size, max(1, int(HIDDEN * width)), observation.size, nn.ReLU())
 
     def forward(self, latents: torch.Tensor, compute_dtype: torch.dtype | None = None) -> torch.Tensor:
         return self.layers(latents)

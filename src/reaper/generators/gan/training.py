@@ -13,7 +13,7 @@ from reaper.compute.optimiser import Adam, FlatWeights
 from reaper.compute.update import Batch, Forward, Update
 from reaper.context import Context
 from reaper.equations import disc_loss, gan_data, gen_loss, gradient_norms, interpolate
-from reaper.generators.base import GeneratorTraining
+from reaper.generators.base import GeneratorTraining, Tensors
 from reaper.generators.gan.generator import FittedGAN
 from reaper.memory.items import Items, StateSource
 from reaper.randomness import RNG
@@ -130,6 +130,10 @@ class AdversarialTraining(GeneratorTraining):
         self.pair.generator.train()
         if self.context.device.type == "cuda":
             self._step = capture_graph(self.both, self.parts)
+
+    def start_from(self, previous: Tensors) -> None:
+        """The discriminator is fresh all the same: it was not kept."""
+        self.pair.generator.load_state_dict(dict(previous), strict=False)  # without counters of batches
 
     def step(self) -> None:
         self._step()
