@@ -10,7 +10,7 @@ action, _ = agent.predict(observation)
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reaper.errors import UserError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reaper.results.runs import RunResult
     from reaper.retention import Recall, Remembered, Retention, register_retention
     from reaper.study.conditions import CONDITIONS, Condition, register_condition
+    from reaper.study.options import StudyOptions
     from reaper.tasks.observation import ObservationSpec
     from reaper.tasks.sequence import register_task
     from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
@@ -70,13 +71,34 @@ def run(conditions: Sequence[str] | str, **options: Any) -> list[RunResult]:
     Stages that are finished in `out` are not run again, and an interrupted one resumes from its last checkpoint. With
     more than one worker, call this under `if __name__ == "__main__":`, as everything that starts processes.
     """
-    from reaper.cli.run import run_with_display
-    from reaper.results.runs import read_results
     from reaper.study.options import StudyOptions
-    from reaper.study.plan import plan
 
     names = [conditions] if isinstance(conditions, str) else list(conditions)
-    chosen = StudyOptions.of(**options)
+    return _run(names, StudyOptions.of(**options))
+
+
+def consolidate(
+    teachers: Mapping[str, Any], conditions: Sequence[str] | str = "RePR", **options: Any
+) -> list[RunResult]:
+    """Teaches one network what agents trained elsewhere know, as `reaper consolidate` does, and returns the results.
+
+    `teachers` maps a task to the source of its teacher: `sb3:FILE.zip`, `cleanrl:ARCHITECTURE:FILE`, a run or a pack of
+    ours, `pretrained:NAME`, `module:function`, or a Python callable. Tasks are learnt in this order, or in that of
+    `tasks`, where a task without a teacher is learnt here. The options are those of `run`.
+    """
+    from reaper.study.options import StudyOptions
+
+    names = [conditions] if isinstance(conditions, str) else list(conditions)
+    if not teachers:
+        raise UserError("consolidate needs at least one teacher: {task: source}")
+    return _run(names, StudyOptions.of(teachers=dict(teachers), **options))
+
+
+def _run(names: list[str], chosen: StudyOptions) -> list[RunResult]:
+    from reaper.cli.run import run_with_display
+    from reaper.results.runs import read_results
+    from reaper.study.plan import plan
+
     study = plan(names, chosen)
     store = run_with_display(study, chosen)
     runs = {chain.name for chain in study.chains}
@@ -102,6 +124,7 @@ __all__ = [
     "UserError",
     "VectorTask",
     "__version__",
+    "consolidate",
     "load",
     "register_condition",
     "register_engine",

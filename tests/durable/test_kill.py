@@ -62,3 +62,11 @@ def test_every_condition_resumes_exactly(tmp_path, condition):
 @pytest.mark.long
 def test_concurrent_evaluations_survive_kills(tmp_path):
     kill_and_compare(tmp_path, 12, ["RePR"], mode="concurrent-eval")
+
+
+def test_a_consolidation_from_a_file_resumes_exactly_without_the_file(tmp_path):
+    command = [sys.executable, str(KILLER.with_name("teachers_killer.py")), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout.splitlines()[-1]) == 4
+    assert artefacts(tmp_path / "killed") == artefacts(tmp_path / "whole")

@@ -51,6 +51,24 @@ def _add_studies(commands: Any) -> None:
     run.add_argument("--json", action="store_true", help="with --dry-run: print JSON")
     _add_study_flags(run, flags_for("run"))
 
+    consolidate = commands.add_parser(
+        "consolidate", help="teach one network what agents trained elsewhere know, one after another", epilog=epilog
+    )
+    consolidate.add_argument(
+        "conditions", nargs="*", metavar="CONDITION", help="see `reaper conditions` (default: RePR)"
+    )
+    consolidate.add_argument(
+        "--teacher",
+        action="append",
+        required=True,
+        metavar="TASK=SOURCE",
+        help="who teaches a task: sb3:FILE.zip, cleanrl:ARCHITECTURE:FILE, a run or pack, pretrained:NAME or "
+        "module:function; once per task. A task of --tasks without a teacher is learnt here",
+    )
+    consolidate.add_argument("--dry-run", action="store_true", help="show stages and settings, and run nothing")
+    consolidate.add_argument("--json", action="store_true", help="with --dry-run: print JSON")
+    _add_study_flags(consolidate, flags_for("consolidate"))
+
     experiment = commands.add_parser(
         "experiment", help="reproduce one of the paper's tables or figures, training included", epilog=epilog
     )

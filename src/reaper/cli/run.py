@@ -1,4 +1,4 @@
-"""`reaper demo`, `reaper run` and `reaper experiment`: plan a study, then execute it with its listeners attached.
+"""`reaper demo`, `run`, `consolidate` and `experiment`: plan a study, then execute it with its listeners attached.
 
 The engine knows no listener and the planner knows no engine; they meet here, for the command line and for `reaper.run`.
 """
@@ -21,7 +21,7 @@ from reaper.monitoring.listeners import monitor
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
 from reaper.study.experiments import find_experiment, plan_experiment
-from reaper.study.options import StudyOptions
+from reaper.study.options import DEFAULT_CONDITION, StudyOptions
 from reaper.study.plan import Plan, plan
 
 
@@ -32,12 +32,30 @@ def demo(arguments: argparse.Namespace, console: Console) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Conditions on a sequence of tasks; `main` stands for the paper's nine."""
+    names = [name for given in arguments.conditions for name in (MAIN if given == "main" else (given,))]
+    _run(names, options_from(arguments), arguments, console)
+
+
+def consolidate(arguments: argparse.Namespace, console: Console) -> None:
+    """The same, with teachers from elsewhere."""
+    teachers = dict(map(_task_and_source, arguments.teacher))
+    if len(teachers) < len(arguments.teacher):
+        raise UserError("--teacher: a task has two teachers")
+    _run(arguments.conditions or [DEFAULT_CONDITION], options_from(arguments, teachers=teachers), arguments, console)
+
+
+def _task_and_source(text: str) -> tuple[str, str]:
+    task, equals, source = text.partition("=")
+    if not (task and equals and source):
+        raise UserError(f"--teacher takes TASK=SOURCE, such as CartPole-v1=sb3:cartpole.zip, not {text!r}")
+    return task, source
+
+
+def _run(names: Sequence[str], options: StudyOptions, arguments: argparse.Namespace, console: Console) -> None:
     from reaper.cli import dry_run
 
     if arguments.json and not arguments.dry_run:
         raise UserError("--json goes with --dry-run")
-    names = [name for given in arguments.conditions for name in (MAIN if given == "main" else (given,))]
-    options = options_from(arguments)
     if arguments.dry_run:
         dry_run.print_stages(plan(list(dict.fromkeys(names)), options), options, arguments.json, console)
     else:

@@ -57,5 +57,6 @@ def _write_records(plan: Plan, store: Store) -> None:
         store.write_run(chain.record())
         if chain.initial_memory:
             chain.initial_memory.write(store)
+        chain.external.write(store)
     for record in plan.experiments:
         store.write_experiment(record)

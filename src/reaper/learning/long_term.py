@@ -10,7 +10,6 @@ import torch
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Batch, Forward, split_batches
 from reaper.context import Context, state_tensors
-from reaper.errors import UserError
 from reaper.generators import generator_for
 from reaper.learning.best_weights import BestWeights
 from reaper.learning.collection import collect_replay
@@ -77,15 +76,15 @@ class Consolidation:
     generator: dict[str, torch.Tensor] | None = None  # the short-term one, where the objective needs it
 
     def run(self, memory: LongTermMemory | None) -> Consolidated:
-        return self._first() if memory is None else self._next(memory)
+        return self._first() if memory is None else self._learn(memory, self.context.q_network(memory.agent))
 
     def _first(self) -> Consolidated:
-        """The first long-term agent is the first teacher."""
+        """The first long-term agent is the first teacher, or learns from it if that has another network."""
         teacher = self.teacher
         assert teacher is not None
         weights = teacher.state()
         if weights is None:
-            raise UserError("the teacher of the first task has no Q-network that could become the long-term agent")
+            return self._learn(None, self.context.q_network())
         mean, std, num_actions = teacher.value_mean, self.knowledge.deviation(teacher), self.tasks[-1].num_actions
         agent = self.context.q_network(self.knowledge.adopt(weights, mean, std, num_actions))
         adopted = self.retention.adopt(self.generator) if self.generator is not None else None
@@ -95,8 +94,7 @@ class Consolidation:
         remembered = adopted or self.retention.remember(self.context, None, agent, states)
         return self._result(agent, remembered, [])
 
-    def _next(self, memory: LongTermMemory) -> Consolidated:
-        agent = self.context.q_network(memory.agent)
+    def _learn(self, memory: LongTermMemory | None, agent: QNetwork) -> Consolidated:
         objective, recall, trainer = self.begin(memory, agent)
         with trainer.evaluator as evaluator:
             if self.retention.trains_generator:
@@ -106,12 +104,13 @@ class Consolidation:
             trainer.best.load()
             evaluator.run_deferred()
             recall.release()  # it may hold most of the device's memory, and training a generator needs as much
-            remembered = self.retention.remember(self.context, memory, agent, objective.new_states)
+            adopted = self.retention.adopt(self.generator) if memory is None and self.generator is not None else None
+            remembered = adopted or self.retention.remember(self.context, memory, agent, objective.new_states)
             objective.close()
             rows = evaluator.finish()
         return self._result(agent, remembered, rows, trainer.best.record())
 
-    def begin(self, memory: LongTermMemory, agent: QNetwork) -> tuple[TaskObjective, Recall, Trainer]:
+    def begin(self, memory: LongTermMemory | None, agent: QNetwork) -> tuple[TaskObjective, Recall, Trainer]:
         """The objective of the new task, what is recalled, and the trainer of both."""
         context, student = self.context, FlatWeights(agent)
         new_task = NewTask(
@@ -123,7 +122,9 @@ class Consolidation:
             generator=self.generator,
         )
         objective = self.objective.begin(new_task)
-        recall = self.retention.recall(context, memory, self.knowledge, context.q_network(memory.agent))
+        recall = Recall()  # nothing, before the first task
+        if memory is not None:
+            recall = self.retention.recall(context, memory, self.knowledge, context.q_network(memory.agent))
         combined = ConsolidationLoss(objective, recall)
         trainer = Trainer(
             context,

@@ -144,6 +144,9 @@ def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
             f"on it are not normalised; `reaper run single --tasks {','.join(lacking)}` with the same --out, --seeds "
             "and settings adds it."
         )
+    if sources := scores.sources:
+        taught = listed([f"{title} by {source}" for title, source in sources.items()])
+        found.append(f"Taught from elsewhere: {taught}. What is called a single-task DQN is this teacher there.")
     found += undefined_note(scores)
     found += last_weights(scores)
     if scores.complete and max(len(condition.complete) for condition in scores.complete) == 1:

@@ -13,6 +13,7 @@ from reaper.learning.actor import new_actor
 from reaper.learning.exploration import epsilon_at
 from reaper.results.runs import RunResult
 from reaper.storage.store import Artefact, Store
+from reaper.study.stage_run import read_policy
 from reaper.tasks.sequence import find_task
 
 NUM_ENVS, HELD_OUT = 16, 4  # parallel environments; the states of the last ones are held out
@@ -47,10 +48,11 @@ def context_of(run: RunResult) -> Context:
 
 def _play(run: RunResult, task: str, teacher: Artefact) -> RealStates:
     """Plays with the exploration schedule of the teacher's training, compressed to a few hundred steps."""
-    if not teacher.has("agent.safetensors"):
-        return _stored(teacher)
+    network_of = teacher.spec.get("network", {})
+    if not teacher.has("agent.safetensors") or network_of.get("family") == "function":
+        return _stored(teacher)  # a report imports nothing that a file names
     context = context_of(run)
-    network = context.q_network(teacher.tensors("agent")).eval()
+    network = read_policy(context, teacher).eval()
     envs = context.open(find_task(task), NUM_ENVS)
     actor = new_actor(context, envs, compiled=False)
     rng = context.cpu_rng("states", task)

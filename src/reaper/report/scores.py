@@ -158,6 +158,13 @@ class SequenceScores:
         return continued.source if continued else None
 
     @property
+    def sources(self) -> dict[str, str]:
+        """Titles of the tasks whose teachers were trained elsewhere -> where these came from."""
+        given = self.runs[0].record.sources
+        pairs = zip(self.tasks, self.titles, strict=True)
+        return {title: given[task].source for task, title in pairs if task in given}
+
+    @property
     def without_reference(self) -> tuple[str, ...]:
         """Tasks of the memory these runs continue from that have no single-task DQN here."""
         known = self.runs[0].record.known_tasks

@@ -183,7 +183,7 @@ def rows_after(record: RunRecord, k: int, rows_of: Callable[[str], Rows]) -> Row
     that of `single`. Stores of version 0.2 and before hold another evaluation of it for each condition.
     """
     rows = rows_of(record.evaluations[k])
-    if k or record.known_tasks or not rows:
+    if k or record.known_tasks or record.first_is_distilled or not rows:
         return rows
     own = rows_of(record.singles[0])
     return [*own, *(row for row in rows if not own or row["task"] != record.tasks[0])]
@@ -210,10 +210,12 @@ def stages_of(record: RunRecord) -> list[str]:
 
 
 def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
-    """The first phase is that of the first teacher: the first long-term agent is a copy of it."""
+    """The first phase is that of the first teacher: the first long-term agent is a copy of it, or learns from it."""
     if known := record.known_tasks:
         before = [Phase(task, 0, []) for task in record.tasks[:known]]
         return [*before, *_later_phases(store, record, settings, known)]
+    if record.first_is_distilled:
+        return _later_phases(store, record, settings, 0)
     first = Phase(record.tasks[0], settings.short_term.agent_steps, _rows(store, record.teachers[0]))
     return [first, *_later_phases(store, record, settings, 1)]
 

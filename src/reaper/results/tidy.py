@@ -91,7 +91,7 @@ def _reference_rows(results: Sequence[RunResult], fraction: float) -> Iterator[R
     seen = set()
     for result in results:
         for j, task in enumerate(result.tasks):
-            steps = result.settings.short_term.agent_steps
+            steps = 0 if task in result.record.sources else result.settings.short_term.agent_steps
             single = {"condition": "single", "num_tasks": 1, "after_task": task, "agent_steps": steps}
             random = {"condition": "random", "num_tasks": 0, "after_task": "", "agent_steps": 0}
             for values, digest, scores in (

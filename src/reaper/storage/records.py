@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from reaper.storage.parsing import (
@@ -85,6 +85,20 @@ class ContinuedFrom(Record):
 
 
 @dataclass(frozen=True)
+class TeacherSource(Record):
+    """The agent, trained elsewhere, that teaches a task."""
+
+    source: str  # as the user named it
+    outputs: str  # values, or logits
+    stage: str  # the digest of the stage that holds its weights
+    what: ClassVar[str] = "the source of a teacher"
+
+    @classmethod
+    def parse(cls, value: dict[str, Any]) -> TeacherSource:
+        return cls(text(value["source"]), text(value["outputs"]), digest(value["stage"]))
+
+
+@dataclass(frozen=True)
 class RunRecord(Record):
     """OUT/runs/NAME.json: which stages make up one condition's run with one seed."""
 
@@ -105,6 +119,7 @@ class RunRecord(Record):
     random: str | None
     stages: Mapping[str, StageEntry]  # by digest; parents first
     continued: ContinuedFrom | None = None
+    sources: Mapping[str, TeacherSource] = field(default_factory=dict)  # task -> its teacher, if trained elsewhere
     what: ClassVar[str] = "the record of a run"
 
     @property
@@ -115,6 +130,11 @@ class RunRecord(Record):
     def known_tasks(self) -> int:
         """How many tasks the memory knew that the run continues from."""
         return self.continued.tasks if self.continued else 0
+
+    @property
+    def first_is_distilled(self) -> bool:
+        """Whether the first long-term agent learnt from a teacher from elsewhere. Otherwise it is a copy of its own."""
+        return not self.known_tasks and self.tasks[0] in self.sources
 
     def of_role(self, role: str) -> tuple[str, ...]:
         """The digests of one of ROLES, one per task."""
@@ -137,6 +157,10 @@ class RunRecord(Record):
             random=None if value["random"] is None else digest(value["random"]),
             stages={digest(name): StageEntry.parse(mapping(entry)) for name, entry in entries},
             continued=ContinuedFrom.parse(mapping(value["continued"])) if "continued" in value else None,
+            sources={
+                text(task): TeacherSource.parse(mapping(entry))
+                for task, entry in mapping(value.get("sources", {})).items()
+            },
         )
         count = len(record.tasks)
         require(record.name.startswith(text(record.condition["name"]) + "--"), "the name is another condition's")
@@ -147,7 +171,8 @@ class RunRecord(Record):
 
     def to_json(self) -> dict[str, Any]:
         written = {"format": STORE_FORMAT, **asdict(self)}
-        return written if self.continued else {name: part for name, part in written.items() if name != "continued"}
+        optional = {"continued": self.continued, "sources": self.sources}
+        return {name: part for name, part in written.items() if optional.get(name, True)}
 
 
 @dataclass(frozen=True)

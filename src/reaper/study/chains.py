@@ -15,9 +15,11 @@ from reaper.generators import generator_for
 from reaper.storage.records import RunRecord, StageEntry
 from reaper.study.conditions import Condition
 from reaper.study.continue_from import InitialMemory
+from reaper.study.external_teachers import ExternalTeachers
 from reaper.study.kinds.base import Inputs, Stage
 from reaper.study.kinds.consolidate import CONSOLIDATE
 from reaper.study.kinds.evaluate import EVALUATE
+from reaper.study.kinds.external_teacher import EXTERNAL
 from reaper.study.kinds.generator import GENERATOR
 from reaper.study.kinds.short_term import SHORT_TERM
 from reaper.tasks.sequence import Sequence
@@ -38,6 +40,7 @@ class Chain:
     singles: list[Stage] = field(default_factory=list)  # each teacher on its own task
     random: Stage | None = None
     command: str = ""  # the command line that reproduces this run
+    external: ExternalTeachers = field(default_factory=ExternalTeachers)
     initial_memory: InitialMemory | None = None  # that it continues from; the lists begin with the tasks it knows
 
     @property
@@ -45,7 +48,14 @@ class Chain:
         """All stages, parents first; the stages that made an initial memory are not among them."""
         known = len(self.initial_memory.tasks) if self.initial_memory else 0
         last = max(0, known - 1)  # the initial memory itself
-        found = [*self.teachers[known:], *self.generators[known:], *self.memories[last:], *self.evaluations[last:]]
+        weights = filter(None, map(self.external.weights, self.sequence.names))
+        found = [
+            *weights,
+            *self.teachers[known:],
+            *self.generators[known:],
+            *self.memories[last:],
+            *self.evaluations[last:],
+        ]
         found += self.singles[known:]
         return [*found, self.random] if self.random else found
 
@@ -83,6 +93,7 @@ class Chain:
             random=self.random.digest if self.random else None,
             stages={stage.digest: StageEntry.of(stage.title, stage.parents) for stage in self.stages},
             continued=self.initial_memory.record() if self.initial_memory else None,
+            sources=self.external.record(),
         )
 
 
@@ -101,20 +112,25 @@ def build_chain(
     *,
     user_values: Mapping[str, Any] | None = None,
     initial_memory: InitialMemory | None = None,
+    external: ExternalTeachers | None = None,
 ) -> Chain:
-    """The stages of a condition, from its axes alone, and from the memory it continues from, if any."""
+    """The stages of a condition, from its axes alone, from teachers from elsewhere and from the memory it continues
+    from, if any."""
+    external = external or ExternalTeachers()
+    condition = external.condition(condition) if external else condition
     settings = settings_for(condition, base, user_values or {})
     check(settings)
     generator_for(settings)  # raises an error if there is no such generator
     sequence = sequence.reversed() if condition.reverse else sequence
+    sequence = external.extend(sequence) if external else sequence
     if initial_memory:
         settings = initial_memory.observe(settings, sequence)
         initial_memory.check(condition, settings, sequence)
         sequence = initial_memory.extend(sequence)
     settings = sequence.complete(settings)
-    chain = Chain(condition, sequence, seed, settings, initial_memory=initial_memory)
+    chain = Chain(condition, sequence, seed, settings, external=external, initial_memory=initial_memory)
     objective, inputs, names = condition.make_objective(), chain.inputs, sequence.names
-    chain.teachers = [SHORT_TERM.stage(inputs, name) for name in names]
+    chain.teachers = [_teacher(chain, name) for name in names]
     if objective.needs_generator:
         chain.generators = [
             GENERATOR.stage(inputs, name, teacher) for name, teacher in zip(names, chain.teachers, strict=True)
@@ -131,6 +147,12 @@ def build_chain(
     return chain
 
 
+def _teacher(chain: Chain, task: str) -> Stage:
+    """Trained here, or elsewhere."""
+    weights = chain.external.weights(task)
+    return EXTERNAL.stage(chain.inputs, task, weights) if weights else SHORT_TERM.stage(chain.inputs, task)
+
+
 def _add_evaluations(chain: Chain) -> None:
     """After each task on all tasks, each teacher on its own task, and random actions on all tasks."""
     condition, inputs, names = chain.condition, chain.inputs, chain.sequence.names
@@ -142,7 +164,7 @@ def _add_evaluations(chain: Chain) -> None:
         EVALUATE.stage(inputs, f"{condition.name}: evaluate after {name}", names, memory)
         for name, memory in zip(names, chain.memories, strict=False)
     ]
-    if chain.evaluations and not chain.initial_memory:
+    if chain.evaluations and not chain.initial_memory and chain.teachers[0].kind == SHORT_TERM.name:
         chain.evaluations[0] = _first_evaluation(chain)
     chain.random = EVALUATE.stage(inputs, "evaluate random actions", names, None)
 

@@ -17,8 +17,10 @@ from reaper.config.presets import PRESETS
 from reaper.errors import UserError, unknown
 
 DEFAULT_TASKS = "arcade-3"
+DEFAULT_CONDITION = "RePR"  # of consolidating teachers from elsewhere
 MAX_AGENT_STEPS = 10**12
 MAX_WORKERS = 10_000  # more is a slip of the finger
+STUDIES = ("run", "consolidate")  # commands that learn a sequence of tasks
 LOGS = ("auto", "plain", "json", "bars")  # forms of `--log`
 
 
@@ -29,12 +31,12 @@ def option(
     type: type = str,
     metavar: str | None = None,
     defines_study: bool = False,
-    only_for: str | None = None,
+    only_for: tuple[str, ...] = (),
 ) -> Any:
     """A field that is also a command-line flag.
 
     `defines_study` marks an option that results depend on: it is part of the command that a report shows for
-    reproducing a run. `only_for` names the one command that has the flag.
+    reproducing a run. `only_for` names the only commands that have the flag.
     """
     metadata = {"help": help, "type": type, "metavar": metavar, "defines_study": defines_study, "only_for": only_for}
     return field(default=default, metadata=metadata)
@@ -69,10 +71,14 @@ class StudyOptions:
         "teach a long-term memory further tasks: pretrained:NAME, a pack of weights, or another output folder",
         metavar="MEMORY",
         defines_study=True,
-        only_for="run",
+        only_for=STUDIES,
     )
     from_condition: str | None = option(
-        None, "with --continue-from: which condition of that folder", metavar="NAME", defines_study=True, only_for="run"
+        None,
+        "with --continue-from: which condition of that folder",
+        metavar="NAME",
+        defines_study=True,
+        only_for=STUDIES,
     )
     from_seed: int | None = option(
         None,
@@ -80,7 +86,7 @@ class StudyOptions:
         type=int,
         metavar="SEED",
         defines_study=True,
-        only_for="run",
+        only_for=STUDIES,
     )
     out: Path = option(Path("runs/latest"), "output folder", type=Path)  # noqa: RUF009 - a dataclass field
     device: str = option("auto", "auto, cpu or cuda")
@@ -120,6 +126,7 @@ class StudyOptions:
         metavar="FORM",
     )
     quiet: bool = option(False, "show no progress")
+    teachers: Mapping[str, Any] = field(default_factory=dict)  # task -> the source of a teacher from elsewhere
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings by dotted name: {"long-term.alpha": 0.5}
     engine_options: Mapping[str, Any] = field(default_factory=dict)  # the engine's own options: {"address": "auto"}
 
@@ -164,6 +171,8 @@ class StudyOptions:
             if f.metadata.get("defines_study") and value != f.default:
                 values = value if isinstance(value, tuple) else [value]
                 given += [flag(f.name), *map(str, values)]
+        for task, source in self.teachers.items():
+            given += ["--teacher", f"{task}={source}"]
         for name, value in self.overrides.items():
             given += [flag(name), str(value)]
         return shlex.join(["reaper", *words, *given])
@@ -189,4 +198,8 @@ def flag(name: str) -> str:
 
 def flags_for(command: str) -> list[Field[Any]]:
     """The options that a command has as flags."""
-    return [f for f in fields(StudyOptions) if f.metadata and f.metadata["only_for"] in (None, command)]
+    return [
+        f
+        for f in fields(StudyOptions)
+        if f.metadata and (not f.metadata["only_for"] or command in f.metadata["only_for"])
+    ]

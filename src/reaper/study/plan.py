@@ -22,6 +22,7 @@ from reaper.storage.store import Store
 from reaper.study.chains import Chain, build_chain, unique_stages
 from reaper.study.conditions import Condition, find_condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
+from reaper.study.external_teachers import ExternalTeachers, open_teachers
 from reaper.study.kinds.base import Stage
 from reaper.study.options import DEFAULT_TASKS, StudyOptions
 from reaper.study.user_values import user_value_notices
@@ -39,6 +40,7 @@ class StudyConfig:
     fraction: float  # of the preset's budget
     settings: Settings
     user_values: Mapping[str, Any]  # settings that the user gave, by dotted name; they hold in every condition
+    external: ExternalTeachers = field(default_factory=ExternalTeachers)  # of some or all tasks
     initial_memory: InitialMemory | None = None  # that learns the tasks after those it knows
 
     @property
@@ -53,7 +55,8 @@ class StudyConfig:
 
     def chains(self, condition: Condition, sequence: Sequence | None = None) -> list[Chain]:
         """One chain per seed, on the whole sequence or on another one."""
-        given = {"user_values": self.user_values, "initial_memory": self.initial_memory}
+        given: dict[str, Any] = {"user_values": self.user_values, "initial_memory": self.initial_memory}
+        given["external"] = self.external
         condition, tasks = condition.with_user_values(self.user_values), sequence or self.sequence
         return [build_chain(condition, tasks, seed, self.settings, **given) for seed in self.seeds]
 
@@ -76,7 +79,8 @@ class Plan:
     def notices(self) -> list[str]:
         """What the user should know before the study starts."""
         about_values = user_value_notices(self.chains, self.config.user_values)
-        return [*self.config.sequence.notices, *self.remarks, *about_values]
+        about_teachers = self.config.external.notices(self.config.sequence)
+        return [*self.config.sequence.notices, *about_teachers, *self.remarks, *about_values]
 
     @property
     def stages(self) -> list[Stage]:
@@ -95,13 +99,13 @@ def plan(conditions: Many[str], options: StudyOptions) -> Plan:
     config = resolve(options)
     chains = [chain for row in rows for chain in config.chains(row)]
     for chain in chains:
-        chain.command = config.command("run", *conditions)
+        chain.command = config.command("consolidate" if config.external else "run", *conditions)
     return Plan(config, chains)
 
 
 def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS, *, as_in_paper: bool = False) -> StudyConfig:
     """Checks everything that can be checked before any work is done. `as_in_paper`: by default with its settings."""
-    sequence = find_sequence(options.tasks or default_tasks)
+    sequence = find_sequence(options.tasks or ",".join(options.teachers) or default_tasks)
     default = sequence.paper_preset if as_in_paper else sequence.preset
     preset = options.preset or _preset_of(options.out, sequence) or default
     if preset not in PRESETS:
@@ -120,6 +124,7 @@ def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS, *, as_in_
         fraction=fraction,
         settings=settings,
         user_values=parse_overrides(options.overrides),
+        external=open_teachers(options, sequence, sequence.observation(settings.observation)),
         initial_memory=memory,
     )
 

@@ -17,6 +17,8 @@ from reaper.progress import Progress
 from reaper.storage.checkpoints import Checkpointer, Interval
 from reaper.storage.store import Artefact, Store
 
+EXTERNAL_TEACHER = "external teacher"  # kind of the stage of a teacher from elsewhere
+
 
 @dataclass
 class Result:
@@ -85,5 +87,17 @@ def settings_of(spec: Mapping[str, Any]) -> Settings:
 
 
 def read_teacher(context: Context, artefact: Artefact) -> Teacher:
-    """The teacher that a stage resulted in."""
-    return load_teacher(context, artefact.tensors("agent"), artefact.document("values"))
+    """The teacher that a stage resulted in.
+
+    What a teacher from elsewhere is (the name of a function, say) is read from the stage's spec, which is part of its
+    digest and so of what the user asked for; a document of a file from elsewhere could name anything.
+    """
+    trusted = {"task": artefact.spec.get("task"), "network": artefact.spec.get("network")}
+    return load_teacher(context, artefact.tensors("agent"), {**artefact.document("values"), **trusted})
+
+
+def read_policy(context: Context, artefact: Artefact) -> torch.nn.Module:
+    """The network of any agent that a stage resulted in: a teacher or a long-term agent."""
+    if artefact.manifest.kind == EXTERNAL_TEACHER:
+        return read_teacher(context, artefact).policy
+    return context.q_network(artefact.tensors("agent"))

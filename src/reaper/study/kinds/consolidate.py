@@ -16,7 +16,7 @@ from reaper.storage.exported_memory import read_memory
 from reaper.storage.store import Artefact
 from reaper.study.conditions import OBJECTIVES, Condition, knowledge_for
 from reaper.study.kinds.base import Inputs, Load, Stage, StageKind, collected_steps, training_load
-from reaper.study.stage_run import Result, StageRun, read_teacher
+from reaper.study.stage_run import EXTERNAL_TEACHER, Result, StageRun, read_teacher
 from reaper.tasks.sequence import find_task
 
 
@@ -43,7 +43,10 @@ class ConsolidateStage(StageKind):
             # The points of a sweep differ from the second task on, so they share their first memory.
             inputs, owner = replace(inputs, settings=reset_from_second_task(inputs.settings)), condition.base or owner
         title = f"{owner}: consolidate {tasks[-1]}"
-        return self.build(title, inputs, parents, methods, tasks=list(tasks), axes=axes)
+        teacher, more = parents.get("teacher"), {}
+        if not parents.get("memory") and teacher and teacher.kind == EXTERNAL_TEACHER:
+            more = {"from_scratch": True}  # there is nothing that it could be a copy of
+        return self.build(title, inputs, parents, methods, tasks=list(tasks), axes=axes, **more)
 
     def run(self, run: StageRun) -> Result:
         parents, axes, tasks = run.parents(), run.spec["axes"], run.spec["tasks"]
@@ -74,7 +77,7 @@ class ConsolidateStage(StageKind):
             generator_steps=generator_for(settings).steps if retention.trains_generator else 0,
             fisher_batches=settings.fisher.batches if retention.measures_fisher else 0,
         )
-        if "memory" in spec["parents"]:
+        if "memory" in spec["parents"] or spec.get("from_scratch"):
             return training_load(settings, settings.long_term.agent_steps, len(spec["tasks"])) + remembering
         if retention.trains_generator and "generator" in spec["parents"]:
             return Load()  # the short-term generator is adopted

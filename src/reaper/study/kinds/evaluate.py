@@ -9,7 +9,7 @@ from reaper.config.settings import Settings
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.state import Rows
 from reaper.study.kinds.base import Inputs, Load, Stage, StageKind
-from reaper.study.stage_run import Result, StageRun
+from reaper.study.stage_run import Result, StageRun, read_policy
 from reaper.tasks.sequence import find_task
 
 
@@ -27,7 +27,7 @@ class EvaluateStage(StageKind):
         # The subject is not among the names of the random streams: all agents of a seed meet the same episodes.
         context, tasks, rows = run.context(), run.spec["tasks"], Rows()
         subject = run.parents().get("subject")
-        network = context.q_network(subject.tensors("agent")) if subject else None
+        network = read_policy(context, subject) if subject else None
         run.checkpointer.register("rows", rows)
         run.progress.begin("evaluate", len(tasks), "tasks", done=len(rows))
         for name in tasks[len(rows) :]:
