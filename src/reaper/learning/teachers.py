@@ -20,7 +20,7 @@ from reaper.compute.compilation import forward
 from reaper.context import Context
 from reaper.plugins import Registry
 from reaper.tasks.sequence import find_task
-from reaper.teachers.fitting import FittedTeacher, fit
+from reaper.teachers.fitting import FittedTeacher, TaskInSequence, fit
 
 OutputKind = Literal["values", "logits"]  # Q-values, or unnormalised log-probabilities of actions
 
@@ -110,8 +110,9 @@ def load_dqn(context: Context, tensors: Tensors, document: Mapping[str, Any]) ->
 
 
 def load_external(context: Context, tensors: Tensors, document: Mapping[str, Any]) -> ExternalTeacher:
-    network = document["network"]
-    fitted = fit(network, tensors, find_task(document["task"]), context.observation, context.num_actions)
+    network, task = document["network"], find_task(document["task"])
+    scale = context.settings.scales.get(task.name)
+    fitted = fit(network, tensors, TaskInSequence(task, context.observation, context.num_actions, scale))
     return ExternalTeacher(
         context, fitted, network["outputs"], document.get("mean", 0.0), document.get("deviation", 1.0)
     )

@@ -17,10 +17,11 @@ from reaper.study.conditions import Condition
 from reaper.study.kinds.base import Stage
 from reaper.study.kinds.external_teacher import TEACHER_WEIGHTS
 from reaper.study.options import StudyOptions
-from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.observation import VECTOR, ObservationSpec
 from reaper.tasks.sequence import Sequence, match_task
+from reaper.tasks.task import Task
 from reaper.teachers.files import TeacherFile
-from reaper.teachers.fitting import fit
+from reaper.teachers.fitting import TaskInSequence, fit
 from reaper.teachers.functions import is_importable
 from reaper.teachers.sources import open_teacher
 from reaper.version import VERSION
@@ -91,20 +92,21 @@ def open_teachers(options: StudyOptions, sequence: Sequence, observation: Observ
         name = match_task(sequence.names, given)
         if name in files:
             raise UserError(f"--teacher: {name} has two teachers")
-        file = _open(source, name, options.out, observation)
         task = next(task for task in sequence.tasks if task.name == name)
-        fit(file.network, file.weights, task, observation, sequence.num_actions)
+        file = _open(source, task, options.out, observation)
+        fit(file.network, file.weights, TaskInSequence(task, observation, sequence.num_actions))
         _check_function(file, options)
         files[name] = file
     return ExternalTeachers({name: files[name] for name in sequence.names if name in files})
 
 
-def _open(source: Any, task: str, out: Path, observation: ObservationSpec) -> TeacherFile:
+def _open(source: Any, task: Task, out: Path, observation: ObservationSpec) -> TeacherFile:
     """From its source; or, if that has vanished since, the copy in the output folder."""
+    vectors = task.observation if observation.kind == VECTOR else None
     try:
-        return open_teacher(source, observation)
+        return open_teacher(source, vectors or observation)
     except UserError:
-        copy = _copy_in(out, str(source), task)
+        copy = _copy_in(out, str(source), task.name)
         if copy is None:
             raise
         return copy

@@ -1,7 +1,8 @@
 """Python functions as teachers: `module:function`, or any callable in `reaper.consolidate`.
 
-The function gets a batch of states as the sequence's agents see them, a NumPy array (N, *shape), and returns one number
-per action of the task (N, num_actions): Q-values, or logits if it has an attribute `outputs = "logits"`.
+The function gets a NumPy array: a batch of vectors as the environment emits them (N, features), or of stacked frames as
+the sequence's agents see them (N, frames, height, width). It returns one number per action of the task
+(N, num_actions): Q-values, or logits if it has an attribute `outputs = "logits"`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from reaper.teachers.files import TeacherFile, Tensors, checked_weights
 from reaper.zoo import locate
 
 TEACHER_KIND = "short-term"  # of stages that end with a teacher of ours
-GROUPS = ("observation", "network")  # of settings that a network depends on
+GROUPS = ("observation", "network", "scales")  # of settings that a network depends on
 
 
 def read_own(source: str) -> TeacherFile:

@@ -24,7 +24,7 @@ SOURCES["cleanrl"] = read_cleanrl
 
 def open_teacher(source: str | Path | Callable[..., Any], observation: ObservationSpec) -> TeacherFile:
     """The teacher behind a source: `sb3:FILE.zip`, `cleanrl:ARCHITECTURE:FILE`, a path of ours, `pretrained:NAME`,
-    `module:function`, or a callable. `observation` is what the sequence's agents see, which is what a function gets."""
+    `module:function`, or a callable. `observation` is what a function gets."""
     if callable(source):
         return read_function(name_of(source), source, observation)
     text = str(source)

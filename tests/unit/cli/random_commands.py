@@ -40,6 +40,20 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *("arcade-3,catch", "catch,catch", "catch,ALE/Pong-v5", "arcade-3,arcade-6", "atari-3-rev", "-v0"),
         ),
     ),
+    "teacher": (
+        ("catch=pretrained:arcade-3", "dodge=pretrained:arcade-3", "frog=pretrained:arcade-3"),
+        (
+            *(
+                "catch",
+                "catch=",
+                "=x",
+                "catch=sb3:missing.zip",
+                "catch=sb3:good/reaper.json",
+                "catch=cleanrl:dqn:text.md",
+            ),
+            *("catch=sb3:", "catch=cleanrl:x", "catch=json:dumps", "catch=no_such_module:f", "catch=good", "x=y=z"),
+        ),
+    ),
     "task": (("catch", "Catch"), ("dodge", "ALE/Pong-v5", "arcade-3")),
     "preset": (("arcade",), ("paper",)),
     "device": (("cpu",), ("auto", "cuda", "cuda:7", "meta", "mps", "cpu:0", "cpu:1", "cuda:x", "cuda:-1", "xla")),
@@ -58,7 +72,17 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fraction": (("0.01", "1", "0.5"), NUMBERS),
     "seeds": (("0", "1", "7"), NUMBERS),
 }
-WEIGHTS = {"run": 6, "experiment": 5, "demo": 2, "play": 4, "export": 3, "import": 2, "report": 2, "bench": 2}
+WEIGHTS = {
+    "run": 6,
+    "consolidate": 3,
+    "experiment": 5,
+    "demo": 2,
+    "play": 4,
+    "export": 3,
+    "import": 2,
+    "report": 2,
+    "bench": 2,
+}
 MAX_WORDS = 16
 
 
@@ -174,7 +198,7 @@ class RandomCommands:
                 words += self._flag(action, mistakes)
         for action in self._random.sample(optional, self._random.randrange(min(6, len(optional)) + 1)):
             words += self._flag(action, mistakes)
-        if command in ("run", "experiment"):
+        if command in ("run", "consolidate", "experiment"):
             words += [word for _ in range(self._random.choice((0, 0, 1, 2))) for word in self._setting(mistakes)]
         if command == "results":
             words += [self._random.choice(("--csv", "--json"))]
@@ -191,7 +215,7 @@ class RandomCommands:
         return [f"{name}={values[0]}"] if values and self._happens(0.2) else [name, *values]
 
     def _values(self, action: argparse.Action, mistakes: float) -> list[str]:
-        count = self._random.choice((1, 1, 2)) if action.nargs == "+" else 1
+        count = self._random.choice((1, 1, 2)) if action.nargs in ("+", "*") else 1
         if action.nargs == "?" and self._happens(0.2):
             return []
         return [self._value(action, mistakes) for _ in range(count)]

@@ -10,7 +10,7 @@ from reaper.tasks.atari import EMULATOR_SETTINGS
 from reaper.tasks.observation import ObservationSpec
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import EnvOptions
-from reaper.teachers.fitting import fit
+from reaper.teachers.fitting import TaskInSequence, fit
 from reaper.teachers.sources import open_teacher
 
 STATES = ObservationSpec((4, 84, 84), frame_stack=4)
@@ -54,7 +54,7 @@ def test_the_agent_takes_the_same_actions_through_the_joystick(tmp_path, monkeyp
     model.save(tmp_path / "agent.zip")
     task = find_task(f"ALE/{game}-v5")
     found = open_teacher(f"sb3:{tmp_path}/agent.zip", STATES)
-    teacher = fit(found.network, found.weights, task, STATES, 18)
+    teacher = fit(found.network, found.weights, TaskInSequence(task, STATES, 18))
     joystick = task.open(EnvOptions(2, STATES.frame))
     used = []
 

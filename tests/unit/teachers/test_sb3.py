@@ -1,14 +1,17 @@
 """Agents of Stable-Baselines3 are read without executing anything, and answer as SB3's own code does."""
 
+import numpy as np
 import pytest
 import torch
 from stable_baselines3 import A2C, DQN, PPO
 from unit.teachers.agents import observations, sb3_agent, sb3_outputs
 
+from reaper.errors import UserError
 from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.scaling import Scale
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
-from reaper.teachers.fitting import fit
+from reaper.teachers.fitting import TaskInSequence, action_map, check_shape, fit
 from reaper.teachers.sources import open_teacher
 
 CARTPOLE = Task("CartPole-v1", "CartPole", 2, lambda options: None)
@@ -22,7 +25,9 @@ def answers(path, states):
     observation, task = (IMAGES, GAME) if images else (VECTORS, CARTPOLE)
     found = open_teacher(f"sb3:{path}", observation)
     with torch.no_grad():
-        outputs = fit(found.network, found.weights, task, observation, task.num_actions)(torch.as_tensor(states))
+        outputs = fit(found.network, found.weights, TaskInSequence(task, observation, task.num_actions))(
+            torch.as_tensor(states)
+        )
     return found, outputs if found.outputs == "values" else outputs.log_softmax(dim=1)
 
 
@@ -89,10 +94,26 @@ def test_the_same_weights_have_the_same_contents_whatever_their_file(tmp_path):
 
 
 def test_a_minimal_action_set_is_mapped_to_the_joystick():
-    from reaper.teachers.fitting import action_map
-
-    breakout = find_task("ALE/Breakout-v5")  # NOOP, FIRE, RIGHT, LEFT
-    mapped = action_map(4, breakout, 18)
+    breakout = TaskInSequence(find_task("ALE/Breakout-v5"), IMAGES, 18)  # NOOP, FIRE, RIGHT, LEFT
+    mapped = action_map(4, breakout)
     #      NOOP FIRE UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT
     assert mapped[:10] == [0, 1, 0, 2, 3, 0, 2, 3, 2, 3]
-    assert action_map(18, breakout, 18) == list(range(18))
+    assert action_map(18, breakout) == list(range(18))
+    with pytest.raises(UserError, match="has 5 actions; the game has 4 or 18"):
+        action_map(5, breakout)
+
+
+def test_scaled_and_padded_vectors_become_the_tasks_own_again(tmp_path):
+    """As a sequence with longer vectors shows CartPole: scaled, and padded with zeros."""
+    model = sb3_agent(DQN, "MlpPolicy")
+    model.save(tmp_path / "agent.zip")
+    task, scale = find_task("CartPole-v1"), ((0.1, 0.0, -0.2, 1.0), (0.5, 2.0, 0.1, 1.5))
+    place = TaskInSequence(task, ObservationSpec((12,), "float32", "vector", frame_stack=2), 3, scale)
+    found = open_teacher(f"sb3:{tmp_path}/agent.zip", VECTORS)
+    states = observations(model)
+    newest = np.pad(Scale(*scale).apply(states), ((0, 0), (0, 2)))
+    stacked = torch.tensor(np.concatenate([np.zeros_like(newest), newest], axis=1))
+    outputs = fit(found.network, found.weights, place)(stacked)
+    torch.testing.assert_close(outputs[:, :2], sb3_outputs(model, states), rtol=0, atol=1e-5)
+    with pytest.raises(UserError, match="sees 4 numbers, and the task has 6"):
+        check_shape(place._replace(task=find_task("Acrobot-v1")), (4,))

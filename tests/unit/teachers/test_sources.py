@@ -11,7 +11,7 @@ from reaper.storage.store import Store
 from reaper.tasks.observation import ObservationSpec
 from reaper.tasks.sequence import find_task
 from reaper.tasks.task import Task
-from reaper.teachers.fitting import fit
+from reaper.teachers.fitting import ImageView, TaskInSequence, check_shape, fit
 from reaper.teachers.functions import PROBES
 from reaper.teachers.sources import open_teacher
 
@@ -23,7 +23,7 @@ CARTPOLE = Task("CartPole-v1", "CartPole", 2, lambda options: None)
 
 def fitted(source, task, observation, num_actions=None):
     found = open_teacher(source, observation)
-    return found, fit(found.network, found.weights, task, observation, num_actions or task.num_actions)
+    return found, fit(found.network, found.weights, TaskInSequence(task, observation, num_actions or task.num_actions))
 
 
 def cnn(*last):
@@ -125,21 +125,19 @@ def test_a_pretrained_agent_is_a_teacher():
 
 
 def test_frames_are_selected_and_resized_as_the_teacher_sees_them():
-    from reaper.teachers.fitting import View, check_view
-
     states = torch.randint(0, 256, (3, 4, 8, 8), dtype=torch.uint8)
-    observation = ObservationSpec((4, 8, 8), frame_stack=4)
-    newest = View(observation, (2, 8, 8), True)(states)
+    place = TaskInSequence(CARTPOLE, ObservationSpec((4, 8, 8), frame_stack=4), 2)
+    newest = ImageView((2, 8, 8), True)(states)
     assert torch.equal(newest, states[:, 2:].float() / 255)
-    larger = View(observation, (4, 16, 16), False)(states)
+    larger = ImageView((4, 16, 16), False)(states)
     assert torch.equal(larger, states.float().repeat_interleave(2, 2).repeat_interleave(2, 3))
-    smaller = View(observation, (4, 4, 4), False)(states)
+    smaller = ImageView((4, 4, 4), False)(states)
     means = states.float().reshape(3, 4, 4, 2, 4, 2).mean(dim=(3, 5))
     assert torch.equal(smaller, means.round())
     with pytest.raises(UserError, match=r"sees 6x8x8.*--observation.frame-stack 6"):
-        check_view(CARTPOLE, observation, (6, 8, 8))
+        check_shape(place, (6, 8, 8))
     with pytest.raises(UserError, match="sees 4, and this sequence stacks of 4"):
-        check_view(CARTPOLE, observation, (4,))
+        check_shape(place, (4,))
 
 
 # -- functions
