@@ -82,9 +82,11 @@ class ExternalTeacher:
     """An agent that was trained elsewhere, fitted to the sequence. Its network is no Q-network of ours, so the first
     long-term agent has to learn from it, too."""
 
-    def __init__(self, context: Context, network: FittedTeacher, kind: OutputKind, mean: float, std: float) -> None:
-        self.kind, self.value_mean, self.value_std = kind, mean, std
-        self.advantage_std = std
+    def __init__(self, context: Context, network: FittedTeacher, kind: OutputKind, measured: Mapping[str, Any]) -> None:
+        """`measured` are the statistics of its outputs, once there are any."""
+        self.kind = kind
+        self.value_mean, self.value_std = measured.get("mean", 0.0), measured.get("deviation", 1.0)
+        self.advantage_std = measured.get("advantage_deviation", self.value_std)
         self.network = network.to(context.device)
         self._forward = context.compile(forward)
 
@@ -113,9 +115,7 @@ def load_external(context: Context, tensors: Tensors, document: Mapping[str, Any
     network, task = document["network"], find_task(document["task"])
     scale = context.settings.scales.get(task.name)
     fitted = fit(network, tensors, TaskInSequence(task, context.observation, context.num_actions, scale))
-    return ExternalTeacher(
-        context, fitted, network["outputs"], document.get("mean", 0.0), document.get("deviation", 1.0)
-    )
+    return ExternalTeacher(context, fitted, network["outputs"], document)
 
 
 DQN, EXTERNAL = "dqn", "external"

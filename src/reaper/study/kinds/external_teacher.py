@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reaper.config.settings import Settings
+from reaper.equations import advantages
 from reaper.learning.collection import collect_replay
 from reaper.learning.short_term import STORED_STATES, VALUE_STATES
 from reaper.learning.teachers import load_external
@@ -58,6 +59,7 @@ class ExternalTeacherStage(StageKind):
         outputs = teacher.outputs(replay.sample_states(VALUE_STATES, context.rng("value statistics")))
         outputs = outputs[:, : task.num_actions]
         values = {"source": "external", "mean": float(outputs.mean()), "deviation": float(outputs.std())}
+        values["advantage_deviation"] = float(advantages(outputs).std())
         states = {"real": replay.distinct_states(STORED_STATES, context.rng("pictures")).cpu()}
         return Result({"agent": weights, "states": states}, {"values": values, "rows": []})
 
