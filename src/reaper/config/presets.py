@@ -36,7 +36,6 @@ ARCADE = Settings(
         "rehearsal": {"capacity": 20_000},
         "limited-rehearsal": {"capacity": 1_175},
         "compressed-rehearsal": {"capacity": 1_175, "max_items": 20_000},
-        "mixed-rehearsal": {"capacity": 619, "max_items": 20_000},
     },
 )
 

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import TINY, plan_tiny
 
 from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE, PAPER
 from reaper.context import Context, state_tensors
+from reaper.errors import UserError
 from reaper.generators import generator_for
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
@@ -16,7 +17,7 @@ from reaper.study.conditions import CONDITIONS
 from reaper.study.preflight import memory_bytes
 from reaper.tasks.sequence import find_sequence
 
-SETTINGS = with_overrides(ARCADE, {**TINY, "gan.narrow": 2, "mixed-rehearsal.capacity": 40})
+SETTINGS = with_overrides(ARCADE, {**TINY, "gan.narrow": 2})
 CONTEXT = Context(SETTINGS, 6, 0, ("test",))
 
 
@@ -61,6 +62,12 @@ def test_it_takes_no_more_bytes_than_repr(preset, tasks):
     chains = {name: build_chain(CONDITIONS[name], find_sequence(tasks), 0, preset) for name in ("RePR-plus", "RePR")}
     plus, plain = (memory_bytes(chain, 3) for chain in chains.values())
     assert 0.99 * plain < plus <= plain
+
+
+def test_a_generator_of_full_width_leaves_no_room():
+    (chain,) = plan_tiny(["RePR-plus"], overrides={"gan.narrow": 1}).chains
+    with pytest.raises(UserError, match=r"--gan\.narrow"):
+        memory_bytes(chain, 3)
 
 
 def test_a_warm_start_begins_with_the_previous_generator(memory):
