@@ -19,7 +19,7 @@ from reaper.learning.found_memory import check_memory
 from reaper.learning.frame_stack import push_frames
 from reaper.memory.long_term import LongTermMemory
 from reaper.storage.find import RunChoice, find_memory
-from reaper.tasks.observation import ObservationSpec, to_picture
+from reaper.tasks.observation import VECTOR, ObservationSpec, to_picture
 from reaper.tasks.sequence import find_task, match_task
 from reaper.tasks.task import VectorTask
 from reaper.zoo import locate
@@ -119,7 +119,7 @@ class Agent:
         `repeat_action_probability=0.0`."""
         from reaper.tasks.wrappers import wrap
 
-        return wrap(env, self.observation, self.context.num_actions)
+        return wrap(env, self.observation, self.context.num_actions, self.context.settings.scales)
 
     def make_env(self, task: str) -> gymnasium.Env:
         """A plain Gymnasium environment of one of the agent's tasks, exactly as in training."""
@@ -131,12 +131,14 @@ class Agent:
 
     def play(self, task: str, seed: int = 0, human_view: bool = False) -> Iterator[tuple[np.ndarray, float]]:
         """Plays one episode, and yields each frame (height, width) with the return so far. With `human_view`, frames
-        are the rendered screen (height, width, 3), where the task has one."""
+        are the rendered screen (height, width, 3), where the task has one; those of vectors always are."""
         found = find_task(match_task(self.tasks, task))
         with ExitStack() as opened:
             env = opened.enter_context(closing(self.context.open(found, 1)))
-            view = None
-            if human_view and found.human_view:
+            view, vectors = None, self.observation.kind == VECTOR
+            if vectors and not found.human_view:
+                raise UserError(f"{found.name} has no pictures: it emits vectors, and does not render")
+            if found.human_view and (human_view or vectors):
                 view = opened.enter_context(closing(found.human_view(self.context.env_options(found, 1))))
             yield from self._episode(env, view, seed)
 

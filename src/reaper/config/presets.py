@@ -56,7 +56,7 @@ MODERN = Settings(
 VECTOR = Settings(
     observation=ObservationSettings(frame_stack=1),
     network=NetworkSettings(initialisation="he"),
-    optimiser=OptimiserSettings(name="adam", learning_rate=6.3e-4, epsilon=1e-5),
+    optimiser=OptimiserSettings(name="adam", learning_rate=3e-4, epsilon=1e-5),
     training=TrainingSettings(
         num_envs=8,
         batch_size=64,
@@ -65,11 +65,13 @@ VECTOR = Settings(
         steps_per_update=1,
         reward_clip=1_000.0,
         exploration_steps=12_000,
+        weight_average=0.99,
+        best_episodes=10,
     ),
     short_term=ShortTermSettings(
-        agent_steps=100_000, loss="huber", target="double", target_update_interval=250, best_window=10_000
+        agent_steps=80_000, n_step=3, target="double", loss="huber", target_update_interval=1_000, best_window=5_000
     ),
-    long_term=LongTermSettings(agent_steps=50_000, best_window=10_000),
+    long_term=LongTermSettings(agent_steps=40_000, targets="advantages", best_window=5_000),
     generator=GeneratorSettings(pseudo_items=100_000),
     evaluation=EvaluationSettings(interval=25_000, min_interval=1_000, epsilon=0.0),
     methods={

@@ -81,6 +81,8 @@ class Recorder:
         if not artefact.has("states.safetensors") or (only_missing and not sink.lacks(name, "states/")):
             return
         for source, states in artefact.tensors("states").items():
+            if states.ndim != 4:
+                continue  # vectors are no pictures; the report plots them
             sink.add_image(name, f"states/{source}", self._last_steps.get(name, 0), mosaic(states.numpy()))
 
     def _add_scores(self, sink: Sink, evaluation: str | None = None) -> None:

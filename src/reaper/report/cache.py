@@ -60,9 +60,12 @@ class ReportCache:
 
 
 def encode_array(array: np.ndarray) -> dict[str, Any]:
-    """A uint8 array as JSON."""
-    return {"shape": list(array.shape), "bytes": base64.b64encode(array.astype(np.uint8).tobytes()).decode()}
+    """An array of uint8 (images) or of float32 (vectors) as JSON."""
+    kind = {} if array.dtype == np.uint8 else {"dtype": "float32"}
+    raw = array.astype(kind.get("dtype", "uint8")).tobytes()
+    return {"shape": list(array.shape), "bytes": base64.b64encode(raw).decode(), **kind}
 
 
 def decode_array(value: Mapping[str, Any]) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(value["bytes"]), np.uint8).reshape(value["shape"])
+    dtype = np.float32 if value.get("dtype") == "float32" else np.uint8
+    return np.frombuffer(base64.b64decode(value["bytes"]), dtype).reshape(value["shape"])

@@ -18,6 +18,7 @@ from reaper.storage.store import Store
 
 FORMAT = 2  # of cached measurements; raising it makes them again
 SAMPLES, CHUNK, COMPARED, SHOWN = 250, 50, 200, 7
+PLOTTED = 300  # vectors per task: a plot shows more of them than a row of images
 CLASSIFIER_SIDE, RIDGE = 21, 1e-2  # frames are shrunk to this size for the classifier; its penalty on weights
 
 
@@ -38,6 +39,10 @@ class GeneratedStates:
     distance: float  # median distance of a generated state to the nearest real one
     real_distance: float  # the same for real states of other episodes
     remarks: list[str]
+
+    @property
+    def are_vectors(self) -> bool:
+        return self.neighbours.ndim == 2
 
 
 def read_generated_states(store: Store, condition: ConditionScores, cache: ReportCache) -> GeneratedStates | None:
@@ -102,15 +107,20 @@ def _measure(store: Store, run: RunResult, cache: ReportCache) -> dict[str, Any]
         "accuracy": float(accuracy),
         "shares": [[float((found == label).mean()) for label in range(len(known))] for found in labels],
         "real": [encode_array(_spread(real.train)) for real in known],
-        "generated": [encode_array(last[labels[-1] == label][:SHOWN]) for label in range(len(known))],
+        "generated": [encode_array(last[labels[-1] == label][: _shown(last)]) for label in range(len(known))],
         **_compare(last[:COMPARED], known),
         "remarks": remarks,
     }
 
 
+def _shown(states: np.ndarray) -> int:
+    """How many of such states the page shows."""
+    return PLOTTED if states.ndim == 2 else SHOWN
+
+
 def _spread(states: np.ndarray) -> np.ndarray:
     """A few states, evenly spaced from the first to the last."""
-    return states[np.linspace(0, len(states) - 1, SHOWN).astype(int)]
+    return states[np.linspace(0, len(states) - 1, _shown(states)).astype(int)]
 
 
 def _sample(store: Store, run: RunResult, digest: str) -> np.ndarray:
@@ -143,7 +153,7 @@ def _compare(generated: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
 
 
 def nearest_states(states: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each state the root mean square difference, in grey levels, to the nearest real one, and its index."""
+    """For each state the root mean square difference (grey levels for images) to the nearest real one, and which."""
     ours, theirs = (torch.from_numpy(array.reshape(len(array), -1).astype(np.float32)) for array in (states, real))
     nearest = torch.cdist(ours, theirs, compute_mode="use_mm_for_euclid_dist").argmin(dim=1)
     differences = ours - theirs[nearest]  # cdist by matrix products is inexact near zero, so measure again
@@ -154,7 +164,7 @@ def nearest_states(states: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np
 
 
 class TaskClassifier:
-    """Tells which task a state belongs to: ridge regression on shrunk frames."""
+    """Tells which task a state belongs to: ridge regression on shrunk frames, or on the numbers of vectors."""
 
     def __init__(self, examples: list[np.ndarray]) -> None:
         """`examples` are states of each task."""
@@ -166,7 +176,11 @@ class TaskClassifier:
 
     @staticmethod
     def _features(states: np.ndarray) -> torch.Tensor:
-        """Shrunk frames in [-1, 1], and a one for the bias: (count, features)."""
+        """Shrunk frames in [-1, 1], or vectors and their absolute values, which tell a number from one that is padding;
+        and a one for the bias: (count, features)."""
+        if states.ndim == 2:
+            vectors = torch.from_numpy(states)
+            return torch.cat([vectors, vectors.abs(), torch.ones(len(vectors), 1)], dim=1)
         frames = torch.from_numpy(states.astype(np.float32) / 127.5 - 1)
         side = min(CLASSIFIER_SIDE, frames.shape[-1])
         pixels = torch.nn.functional.adaptive_avg_pool2d(frames, side).flatten(1)

@@ -22,7 +22,7 @@ SAMPLES, INTERVAL = 120, 2  # states taken from each environment, and agent step
 
 @dataclass(frozen=True)
 class RealStates:
-    """States of one task: uint8, (count, *observation)."""
+    """States of one task: (count, *observation)."""
 
     train: np.ndarray
     held_out: np.ndarray  # from other episodes
@@ -83,6 +83,7 @@ def stored_states(stage: Artefact, name: str) -> np.ndarray | None:
     if not stage.has("states.safetensors"):
         return None
     states = stage.tensors("states").get(name)
-    if states is not None and (states.ndim != 4 or states.dtype != torch.uint8 or 0 in states.shape):
-        raise DamagedArtefact(stage.folder / "states.safetensors", "holds no images")
+    known = ((4, torch.uint8), (2, torch.float32))  # images, vectors
+    if states is not None and ((states.ndim, states.dtype) not in known or 0 in states.shape):
+        raise DamagedArtefact(stage.folder / "states.safetensors", "holds neither images nor vectors")
     return None if states is None else states.numpy()

@@ -60,7 +60,7 @@ class SequenceSection:
         """Those that are written alongside the page."""
         yield from (*self.overview, *self.matrices)
         for found in self.generated:
-            caption = state_images.STILL_CAPTION.format(name=found.condition, seed=found.seed)
+            caption = state_images.still_caption(found)
             name = f"generated-states-{found.condition}"
             yield render_for_files(name, caption, lambda theme, found=found: state_images.still(found, theme))
 

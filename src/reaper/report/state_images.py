@@ -1,4 +1,4 @@
-"""Images of real and generated states: animated on the page, still in the files alongside it."""
+"""Images of real and generated states: animated on the page, still in the files alongside it; plots of vectors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from reaper.report.generated_states import SHOWN, GeneratedStates
-from reaper.report.rendering import data_uri
+from reaper.report.rendering import data_uri, render_figure
+from reaper.report.state_plots import projections
 from reaper.report.text_table import TextTable
 from reaper.report.theme import DPI, LIGHT, Theme, new_figure, remove_frame
 
 FRAME_MILLISECONDS = 350  # how long the animation shows each frame of a state
 PIXELATED = 42  # frames up to this size are enlarged without smoothing
-STILL_CAPTION = "Real and generated states of {name} (seed {seed}): the newest frame of each."
+
+
+def still_caption(found: GeneratedStates) -> str:
+    if found.are_vectors:
+        return caption(found)
+    return f"Real and generated states of {found.condition} (seed {found.seed}): the newest frame of each."
 
 
 def share_table(found: GeneratedStates) -> TextTable:
@@ -35,6 +41,8 @@ def share_table(found: GeneratedStates) -> TextTable:
 
 
 def caption(found: GeneratedStates) -> str:
+    if found.are_vectors:
+        return " ".join([_vector_caption(found), *found.remarks])
     parts = [
         f"What the network dreams of: states from the last generator of {found.condition} (seed {found.seed}) replace "
         "the experience of earlier tasks, which was not stored. The frames of a state play in a loop. Generated states "
@@ -44,6 +52,15 @@ def caption(found: GeneratedStates) -> str:
         f"{found.real_distance:.1f}.",
     ]
     return " ".join([*parts, *found.remarks])
+
+
+def _vector_caption(found: GeneratedStates) -> str:
+    return (
+        f"States from the last generator of {found.condition} (seed {found.seed}), which replace the experience of "
+        "earlier tasks, on top of real states of each task, in the two directions in which those vary most. The "
+        f"median generated state differs from its nearest real state by {found.distance:.2f} (root mean square of the "
+        f"scaled numbers); a real state of another episode by {found.real_distance:.2f}."
+    )
 
 
 def animation(states: np.ndarray) -> bytes:
@@ -73,7 +90,11 @@ def mosaic(frames: np.ndarray, rows: int, columns: int, gap: int = 1) -> np.ndar
 
 
 def html_states(found: GeneratedStates) -> str:
-    """One row per task, real and generated; then the generated states closest to a real one, above those."""
+    """One row per task, real and generated; then the generated states closest to a real one, above those. Vectors are
+    plotted."""
+    if found.are_vectors:
+        (figure,) = render_figure("generated", caption(found), lambda theme: projections(found, theme))
+        return figure.html
     rows = [_html_row("", "<span>real</span>", "<span>generated</span>")]
     for title, real, generated in zip(found.titles, found.real, found.generated, strict=True):
         images = _html_image(real, f"{title}, real"), _html_image(generated, f"{title}, generated")
@@ -98,7 +119,9 @@ def _html_image(states: np.ndarray, text: str) -> str:
 
 
 def still(found: GeneratedStates, theme: Theme = LIGHT) -> Figure:
-    """The newest frame of every state."""
+    """The newest frame of every state; vectors are plotted."""
+    if found.are_vectors:
+        return projections(found, theme)
     strips = []
     for title, real, generated in zip(found.titles, found.real, found.generated, strict=True):
         strips += [(f"{title}, real", real), (f"{title}, generated", generated)]

@@ -11,6 +11,7 @@ import torch
 from reaper.errors import UserError, unknown
 from reaper.tasks.env_group import find_spec, make_copy
 from reaper.tasks.observation import VECTOR, ObservationSpec, vector_spec
+from reaper.tasks.rendering import RenderedTask
 from reaper.tasks.stepping import OwnVectorEnv, measure, open_stepper
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 from reaper.tasks.titles import short_title
@@ -94,8 +95,9 @@ def gymnasium_task(name: str) -> Task:
         title=short_title(name),
         num_actions=int(action.n),
         open=lambda options: GymnasiumTask(name, options),
-        observation=emitted_spec(name, observation),
+        observation=(emitted := emitted_spec(name, observation)),
         about="Gymnasium",
+        human_view=(lambda options: RenderedTask(name)) if emitted is not None else None,
         is_deterministic=lambda: measure(name).deterministic,
     )
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from reaper.errors import UserError
-from reaper.tasks.observation import ObservationSpec, to_picture
+from reaper.tasks.observation import VECTOR, ObservationSpec, to_picture
 from reaper.tasks.task import VectorTask
 
 
@@ -51,6 +51,8 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         return self._frame, float(step.rewards[0]), bool(step.terminated[0]), bool(step.truncated[0]), {}
 
     def render(self) -> np.ndarray:
+        if self._task.observation.kind == VECTOR:
+            raise UserError(f"{self._task.name} emits vectors, which are no pictures; render your own copy of it")
         picture = to_picture(self._frame)
         return picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
 
