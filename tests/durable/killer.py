@@ -1,12 +1,12 @@
 """Kills a shrunk run with SIGKILL at random moments, again and again, until so many kills have hit it.
 
-    python killer.py OUT KILLS SEED random|every-kind|concurrent-eval CONDITION...
+    python killer.py OUT KILLS SEED random|every-kind|concurrent-eval|vectors CONDITION...
 
 OUT/whole is never killed; OUT/0, OUT/1 ... are, each until it is finished. Prints the kinds of stages that were hit.
 
 Some kinds of stages are so short that random moments miss them: with `every-kind` the last kills, two per kind, wait
 for a stage of a kind that has not been hit. With `concurrent-eval` the runs that are killed evaluate in a process of
-their own during training, as on a GPU.
+their own during training, as on a GPU. With `vectors` the tasks are Gymnasium's, with vectors of different lengths.
 
 Every attempt is a fork of this process, which has imported everything and started no thread: an attempt costs only its
 work, and may be killed anywhere in it.
@@ -39,8 +39,11 @@ LONGER = {
 }
 
 
+TASKS = "CartPole-v1,Acrobot-v1" if sys.argv[4:5] == ["vectors"] else "arcade-3"
+
+
 def new_study(conditions):
-    return plan_tiny(conditions, "arcade-3", overrides=LONGER, checkpoint_every="24")
+    return plan_tiny(conditions, TASKS, overrides=LONGER, checkpoint_every="24")
 
 
 def attempt(conditions, out, seconds, targets=frozenset()):

@@ -34,6 +34,11 @@ def test_a_killed_run_results_in_the_same_bytes(tmp_path):
     assert report["resumed"] >= 4  # most attempts resumed in the middle of a stage
 
 
+def test_ten_kills_of_a_sequence_with_vectors(tmp_path):
+    report = kill_and_compare(tmp_path, 10, ["RePR"], mode="vectors")
+    assert report["resumed"] >= 4
+
+
 @pytest.mark.parametrize(
     ("experiment", "hits"),
     [("item-quality", {"student": 6}), pytest.param("overlap", {"fisher": 4}, marks=pytest.mark.long)],
