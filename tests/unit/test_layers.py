@@ -22,7 +22,7 @@ LAYERS = [
     {"study"},
     {"engines"},
     {"results"},
-    {"agent", "report", "monitoring", "bench"},
+    {"agent", "export", "report", "monitoring", "bench"},
     {"cli", "__init__", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}

@@ -17,10 +17,17 @@ from reaper.storage.verify import verify as find_problems
 
 
 def export(arguments: argparse.Namespace, console: Console) -> None:
-    """Packs a run, or one long-term memory of it, into one file."""
+    """Packs a run, or one long-term memory of it, into one file; or writes one agent for other programs."""
     choice = RunChoice(arguments.condition, arguments.seed, arguments.sequence)
     given = {**vars(choice), "after-task": arguments.after_task}
     chosen = [name for name, value in given.items() if value is not None]
+    if arguments.what in ("onnx", "torch", "card"):
+        from reaper.cli.exporting import export_agent
+
+        if arguments.half:
+            raise UserError("--half goes with --what weights")
+        print(f"{arguments.file}: {export_agent(arguments, choice)}")
+        return
     if arguments.what == "weights":
         about = export_weights(
             arguments.out,

@@ -114,14 +114,17 @@ def _add_agents(commands: Any) -> None:
 
 
 def _add_files(commands: Any) -> None:
-    export = commands.add_parser("export", help="pack a run, or one of its long-term memories, into one file")
+    export = commands.add_parser(
+        "export", help="pack a run or a long-term memory into one file, or an agent for other programs"
+    )
     _add_out(export)
-    export.add_argument("file", type=Path, metavar="FILE", help="the pack to write")
+    export.add_argument("file", type=Path, metavar="FILE", help="the file or folder to write")
     export.add_argument(
         "--what",
-        choices=("run", "weights"),
+        choices=("run", "weights", "onnx", "torch", "card"),
         default="run",
-        help="the whole run, or one long-term memory (default: run)",
+        help="a pack of the whole run, or of one long-term memory; one agent as an ONNX graph, as a torch module in a "
+        "folder, or as a folder for a model hub (default: run)",
     )
     export.add_argument("--half", action="store_true", help="store weights in half precision: half the size")
     export.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")

@@ -1,4 +1,4 @@
-"""Finding one long-term memory: in an output folder, in a stage's folder, in an exported folder or in a pack."""
+"""Finding one long-term memory: in the folder of a run, a stage, an export or a model hub, or in a pack."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from reaper.storage.exported_memory import INITIAL_MEMORY, ExportedMemory, read_
 from reaper.storage.files import read_json
 from reaper.storage.format2 import names
 from reaper.storage.manifests import EXPORTED_MEMORY
+from reaper.storage.model_folder import is_model_folder, read_model
 from reaper.storage.pack_file import Pack
 from reaper.storage.records import RunRecord
 from reaper.storage.store import Artefact, Store, older_version
@@ -58,6 +59,9 @@ def find_memory(path: Path, choice: RunChoice | None = None, after_task: int | N
         _check_version(path)
         exported = ChecksummedDir(path).contents.get("kind") == EXPORTED_MEMORY
         return found_in(ExportedMemory(path)) if exported else _find_in_stage(Artefact(path))
+    if is_model_folder(path):
+        memory, config = read_model(path)
+        return FoundMemory(memory, config, ",".join(memory.tasks)[:MAX_SEQUENCE_NAME])
     store = Store.open(path)
     record, digest = choose_memory(store, choice or RunChoice(), after_task)
     return _find_in_stage(store.stage(digest), record.sequence)

@@ -70,6 +70,12 @@ def test_logits_are_not_distilled_as_q_values():
         consolidation(Elsewhere(), QValues()).run(memory)
 
 
-def test_the_first_long_term_agent_has_to_be_a_network_of_ours():
-    with pytest.raises(UserError, match="no Q-network that could become the long-term agent"):
-        consolidation(Elsewhere(), Policy()).run(None)
+def test_the_first_long_term_agent_learns_from_a_teacher_with_another_network():
+    """A fresh network that prefers the teacher's action more than before."""
+    done = consolidation(Elsewhere(), Policy()).run(None)
+    before, after = CONTEXT.q_network(), CONTEXT.q_network(done.memory.agent)
+    states = torch.randint(0, 256, (50, *CONTEXT.observation.shape), dtype=torch.uint8)
+    share = [network(states).softmax(dim=1)[:, 2].mean().item() for network in (before, after)]
+    assert share[1] > share[0]
+    assert done.memory.tasks == tuple(task.name for task in TASKS)
+    assert done.best is not None
