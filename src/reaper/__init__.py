@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reaper.study.options import StudyOptions
     from reaper.tasks.observation import ObservationSpec
     from reaper.tasks.sequence import register_task
+    from reaper.tasks.sequence_env import SequenceEnv
     from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 
 # Where the public names are defined. They are imported when they are first used, so that `reaper --help`, which imports
@@ -94,6 +95,24 @@ def consolidate(
     return _run(names, StudyOptions.of(teachers=dict(teachers), **options))
 
 
+def make_env(tasks: str, steps_per_task: int | None = None, preset: str | None = None, **overrides: Any) -> SequenceEnv:
+    """A sequence of tasks as one Gymnasium environment, including its task switches, which `info` reports.
+
+    Each task lasts `steps_per_task` steps (by default as long as its short-term training would), and its last episode
+    is truncated. `overrides` are settings by dotted name: `**{"observation.frame-stack": 4}`.
+    """
+    from reaper.study.plan import resolve_settings
+    from reaper.tasks.sequence import find_sequence
+    from reaper.tasks.sequence_env import SequenceEnv
+
+    sequence = find_sequence(tasks)
+    _, settings = resolve_settings(sequence, preset=preset, overrides=overrides)
+    steps = settings.short_term.agent_steps if steps_per_task is None else steps_per_task
+    if steps < 1:
+        raise UserError(f"steps_per_task must be at least 1, not {steps}")
+    return SequenceEnv(sequence, sequence.complete(settings), steps)
+
+
 def _run(names: list[str], chosen: StudyOptions) -> list[RunResult]:
     from reaper.cli.run import run_with_display
     from reaper.results.runs import read_results
@@ -126,6 +145,7 @@ __all__ = [
     "__version__",
     "consolidate",
     "load",
+    "make_env",
     "register_condition",
     "register_engine",
     "register_generator",
