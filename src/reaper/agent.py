@@ -112,9 +112,9 @@ class Agent:
         return torch.where(explores, random, actions)
 
     def wrap(self, env: gymnasium.Env) -> gymnasium.Env:
-        """Any Gymnasium environment with images and discrete actions, as this agent sees it: grey, resized and stacked
-        frames, and actions from 0 on, of which those that the environment lacks are its first; `for_task(env)` never
-        chooses them. An Atari environment of ale-py also skips and pools frames, starts with
+        """Any Gymnasium environment with such observations and discrete actions, as this agent sees it: frames as in
+        training, stacked, and actions from 0 on, of which those that the environment lacks are its first;
+        `for_task(env)` never chooses them. An Atari environment of ale-py also skips and pools frames, starts with
         no-ops and takes the joystick's actions, as in training; make it with `frameskip=1` and
         `repeat_action_probability=0.0`."""
         from reaper.tasks.wrappers import wrap

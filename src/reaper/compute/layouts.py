@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from reaper.tasks.observation import IMAGE, ObservationSpec
-
-SMALL_FRAME = 36  # pixels per side; below, networks are scaled down, and neither compiling nor channels-last pays
+from reaper.tasks.observation import IMAGE, SMALL_FRAME, ObservationSpec
 
 
 def is_small(observation: ObservationSpec) -> bool:

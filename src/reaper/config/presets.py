@@ -82,7 +82,10 @@ VECTOR = Settings(
     },
 )
 
-PRESETS: dict[str, Settings] = {"paper": PAPER, "modern": MODERN, "arcade": ARCADE, "vector": VECTOR}
+# Boards, which are seen as images about as small as those of our arcade games.
+BOARD = replace(ARCADE, observation=ObservationSettings(frame_size=16, frame_stack=1))
+
+PRESETS: dict[str, Settings] = {"paper": PAPER, "modern": MODERN, "arcade": ARCADE, "vector": VECTOR, "board": BOARD}
 
 
 def main(settings: Settings) -> Settings:

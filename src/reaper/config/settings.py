@@ -27,6 +27,12 @@ class ObservationSettings:
 
     frame_size: int = positive(84, "side of a frame in pixels")  # Table dqn-arch: 4 x 84 x 84
     frame_stack: int = positive(4, "frames stacked into one state")  # Table dqn-hyp: history length
+    colour: bool = setting(False, "whether images have colour; else they are grey, as in the paper")
+    channels: int = setting(
+        0,
+        "channels of a board; boards with fewer are padded with zeros; 0: as many as the tasks have",
+        minimum=0,
+    )
     features: int = setting(
         0,
         "numbers in a vector observation; shorter ones are padded with zeros; 0: as many as the longest task has",

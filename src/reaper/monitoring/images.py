@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from reaper.tasks.observation import pictures
+
 CELL, MARGIN, HEADER = 72, 110, 30  # pixels
 LOW, HIGH, UNKNOWN = np.array([253, 246, 227]), np.array([0, 90, 140]), (225, 225, 225)
 
@@ -19,11 +21,11 @@ def as_png(image: Image.Image) -> bytes:
     return data.getvalue()
 
 
-def mosaic(states: np.ndarray, count: int = 32, columns: int = 8) -> Image.Image:
-    """The newest frame of each of the first `count` states; states are (N, frame_stack, size, size) uint8."""
-    frames = states[:count, -1]
-    size, rows = frames.shape[-1], math.ceil(len(frames) / columns)
-    canvas = np.full((rows * (size + 1) - 1, columns * (size + 1) - 1), 128, np.uint8)
+def mosaic(states: np.ndarray, channels: int = 1, count: int = 32, columns: int = 8) -> Image.Image:
+    """The newest frame of each of the first `count` states (N, frame_stack * channels, size, size) uint8."""
+    frames = pictures(states[:count], channels)[:, -1]
+    size, rows = frames.shape[2], math.ceil(len(frames) / columns)
+    canvas = np.full((rows * (size + 1) - 1, columns * (size + 1) - 1, *frames.shape[3:]), 128, np.uint8)
     for index, frame in enumerate(frames):
         top, left = (index // columns) * (size + 1), (index % columns) * (size + 1)
         canvas[top : top + size, left : left + size] = frame

@@ -14,6 +14,8 @@ from reaper.monitoring.scores import RunScores, read_scores
 from reaper.progress import CurvePoints, CurvesRestarted, Event, StageCached, StageFinished
 from reaper.storage.store import Store
 from reaper.study.kinds.base import Stage
+from reaper.study.stage_run import settings_of
+from reaper.tasks.observation import IMAGE, state_spec
 
 
 def readable_name(stage: Stage) -> str:
@@ -80,10 +82,12 @@ class Recorder:
         artefact, name = self._store.stage(stage.digest), readable_name(stage)
         if not artefact.has("states.safetensors") or (only_missing and not sink.lacks(name, "states/")):
             return
+        observation = state_spec(settings_of(stage.spec).observation)
+        if observation.kind != IMAGE:
+            return
         for source, states in artefact.tensors("states").items():
-            if states.ndim != 4:
-                continue  # vectors are no pictures; the report plots them
-            sink.add_image(name, f"states/{source}", self._last_steps.get(name, 0), mosaic(states.numpy()))
+            image = mosaic(states.numpy(), observation.frame.shape[0])
+            sink.add_image(name, f"states/{source}", self._last_steps.get(name, 0), image)
 
     def _add_scores(self, sink: Sink, evaluation: str | None = None) -> None:
         """Scores of the runs that this evaluation belongs to, or of all runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from reaper.report.scores import ConditionScores
 from reaper.results.runs import RunResult
 from reaper.storage.exported_memory import read_memory
 from reaper.storage.store import Store
+from reaper.tasks.observation import IMAGE, pictures
 
 FORMAT = 2  # of cached measurements; raising it makes them again
 SAMPLES, CHUNK, COMPARED, SHOWN = 250, 50, 200, 7
@@ -24,7 +26,7 @@ CLASSIFIER_SIDE, RIDGE = 21, 1e-2  # frames are shrunk to this size for the clas
 
 @dataclass(frozen=True)
 class GeneratedStates:
-    """Generated states of one run next to real ones; arrays of states are (count, *observation)."""
+    """Generated states of one run next to real ones, as pictures: (count, frame_stack, height, width[, 3])."""
 
     condition: str
     seed: int
@@ -101,14 +103,19 @@ def _measure(store: Store, run: RunResult, cache: ReportCache) -> dict[str, Any]
     generated = [_sample(store, run, digest) for digest in stages.values()]
     labels = [classify(states) for states in generated]
     last = generated[-1]
+    observation = context_of(run).observation
+
+    def encode(states: np.ndarray) -> Any:
+        return encode_array(pictures(states, observation.frame.shape[0]) if observation.kind == IMAGE else states)
+
     return {
         "tasks": tasks,
         "stages": list(stages),
         "accuracy": float(accuracy),
         "shares": [[float((found == label).mean()) for label in range(len(known))] for found in labels],
-        "real": [encode_array(_spread(real.train)) for real in known],
-        "generated": [encode_array(last[labels[-1] == label][: _shown(last)]) for label in range(len(known))],
-        **_compare(last[:COMPARED], known),
+        "real": [encode(_spread(real.train)) for real in known],
+        "generated": [encode(last[labels[-1] == label][: _shown(last)]) for label in range(len(known))],
+        **_compare(last[:COMPARED], known, encode),
         "remarks": remarks,
     }
 
@@ -139,14 +146,14 @@ def _sample(store: Store, run: RunResult, digest: str) -> np.ndarray:
 # -- copies
 
 
-def _compare(generated: np.ndarray, known: list[RealStates]) -> dict[str, Any]:
+def _compare(generated: np.ndarray, known: list[RealStates], encode: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     real = np.concatenate([states.train for states in known])
     others = np.concatenate([states.held_out for states in known])
     distances, nearest = nearest_states(generated, real)
     closest = np.argsort(distances, kind="stable")[:SHOWN]
     return {
-        "closest": encode_array(generated[closest]),
-        "neighbours": encode_array(real[nearest[closest]]),
+        "closest": encode(generated[closest]),
+        "neighbours": encode(real[nearest[closest]]),
         "distance": float(np.median(distances)),
         "real_distance": float(np.median(nearest_states(others[:: max(1, len(others) // COMPARED)], real)[0])),
     }

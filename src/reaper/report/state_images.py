@@ -74,15 +74,17 @@ def animation(states: np.ndarray) -> bytes:
 
 def _strip(frames: np.ndarray) -> Image.Image:
     """Frames side by side with transparent gaps, since the page may be light or dark."""
-    pixels = mosaic(frames, 1, len(frames), gap=max(1, frames.shape[-1] // 28))
-    grey_and_alpha = np.stack([np.nan_to_num(pixels), np.where(np.isnan(pixels), 0, 255)], axis=-1)
-    return Image.fromarray(grey_and_alpha.astype(np.uint8), mode="LA")
+    pixels = mosaic(frames, 1, len(frames), gap=max(1, frames.shape[2] // 28))
+    channels = pixels if pixels.ndim == 3 else pixels[..., None]
+    alpha = np.where(np.isnan(channels[..., :1]), 0, 255)
+    with_alpha = np.concatenate([np.nan_to_num(channels), alpha], axis=-1)
+    return Image.fromarray(with_alpha.astype(np.uint8), mode="RGBA" if pixels.ndim == 3 else "LA")
 
 
 def mosaic(frames: np.ndarray, rows: int, columns: int, gap: int = 1) -> np.ndarray:
-    """Frames (count, height, width) row by row with gaps between them; NaN where there is no frame."""
-    height, width = frames.shape[-2:]
-    pixels = np.full((rows * (height + gap) - gap, columns * (width + gap) - gap), np.nan)
+    """Frames (count, height, width[, 3]) row by row with gaps between them; NaN where there is no frame."""
+    height, width, *colours = frames.shape[1:]
+    pixels = np.full((rows * (height + gap) - gap, columns * (width + gap) - gap, *colours), np.nan)
     for place, frame in enumerate(frames[: rows * columns]):
         top, left = (place // columns) * (height + gap), (place % columns) * (width + gap)
         pixels[top : top + height, left : left + width] = frame
@@ -113,7 +115,7 @@ def _html_image(states: np.ndarray, text: str) -> str:
     if not len(states):
         return '<span class="note">none</span>'
     width = f"width:{100 * len(states) / SHOWN:g}%"  # all states have the same size on the page
-    look = ' class="pixels"' if states.shape[-1] <= PIXELATED else ""
+    look = ' class="pixels"' if states.shape[3] <= PIXELATED else ""
     source = data_uri("image/png", animation(states))
     return f'<span><img{look} style="{width}" src="{source}" alt="{escape(text)}"></span>'
 
@@ -146,7 +148,14 @@ def _stacked(mosaics: list[tuple[str, np.ndarray]], theme: Theme) -> Figure:
         figure.text(0, (top + 10) / height, text, fontsize=9.5)
         top -= pixels.shape[0] * scale
         axes = figure.add_axes((0, top / height, 1, pixels.shape[0] * scale / height))
-        axes.imshow(pixels, cmap=colours, vmin=0, vmax=255, interpolation="nearest", aspect="auto")
+        axes.imshow(_shown(pixels, theme), cmap=colours, vmin=0, vmax=255, interpolation="nearest", aspect="auto")
         remove_frame(axes)
         top -= gap
     return figure
+
+
+def _shown(pixels: np.ndarray, theme: Theme) -> np.ndarray:
+    """Colours from 0 to 1, gaps in the background's; matplotlib colours grey pixels itself."""
+    if pixels.ndim == 2:
+        return pixels
+    return np.where(np.isnan(pixels), mpl.colors.to_rgb(theme.background), pixels / 255)

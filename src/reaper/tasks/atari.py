@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from reaper.errors import UserError, unknown
-from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.observation import COLOURS, ObservationSpec
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 from reaper.tasks.titles import GAMES
 
@@ -57,7 +57,7 @@ def automatic_threads() -> int:
 class AtariTask(VectorTask):
     """Copies of one Atari game, stepped by C++ threads while Python does something else.
 
-    Observations are grey images, resized to `options.observation`; in the human view, the whole screen in colour.
+    Observations are grey or colour images, resized to `options.observation`; in the human view, the whole screen.
     """
 
     num_actions = NUM_ACTIONS
@@ -66,16 +66,17 @@ class AtariTask(VectorTask):
     def __init__(self, name: str, rom: str, options: EnvOptions, human_view: bool = False) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
-        self.name, self.num_envs, self.human_view = name, options.num_envs, human_view
+        self.name, self.num_envs = name, options.num_envs
         self.observation = SCREEN if human_view else options.observation
-        _, height, width = self.observation.shape
+        channels, height, width = self.observation.shape
+        self.colour = channels == COLOURS
         self._envs = AtariVectorEnv(
             rom,
             self.num_envs,
             num_threads=min(self.num_envs, options.emulator_threads or automatic_threads()),
             img_height=height,
             img_width=width,
-            grayscale=not human_view,
+            grayscale=not self.colour,
             **{name: setting.value for name, setting in EMULATOR_SETTINGS.items()},
         )
 
@@ -104,7 +105,7 @@ class AtariTask(VectorTask):
 
     def _observations(self, frames: np.ndarray) -> np.ndarray:
         """ale-py's frames (num_envs, 1, height, width[, 3]): the axis of the stack is that of the one grey channel."""
-        return np.moveaxis(frames[:, 0], -1, 1) if self.human_view else frames
+        return np.moveaxis(frames[:, 0], -1, 1) if self.colour else frames
 
     def close(self) -> None:
         self._envs.close()

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from reaper.tasks.atari import EMULATOR_SETTINGS
-from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.observation import COLOURS, ObservationSpec
 from reaper.tasks.task_env import box
 
 FRAME_SKIP: int = EMULATOR_SETTINGS["frameskip"].value
@@ -32,12 +32,14 @@ def shows_screen(env: gymnasium.Env) -> bool:
 
 
 class AtariScreen(gymnasium.Wrapper):
-    """Grey, resized screens, one per agent step of four emulator frames, and the 18 actions of the joystick."""
+    """Resized screens, grey or in colour, one per agent step of four emulator frames, and the joystick's 18 actions."""
 
     def __init__(self, env: gymnasium.Env, frame: ObservationSpec) -> None:
         super().__init__(env)
         game: Any = env.unwrapped
-        self._emulator, self._size = game.ale, frame.shape[1:]
+        colour = frame.shape[0] == COLOURS
+        self._screen = game.ale.getScreenRGB if colour else game.ale.getScreenGrayscale
+        self._size = frame.shape[1:]
         skipped = game._frameskip if isinstance(game._frameskip, int) else FRAME_SKIP  # a range: taken for four
         self._steps, self._frames_per_step = max(1, FRAME_SKIP // skipped), skipped
         joystick = [action.name for action in game.ale.getLegalActionSet()]
@@ -57,22 +59,23 @@ class AtariScreen(gymnasium.Wrapper):
             _, _, terminated, truncated, info = self.env.step(self._actions[0])
             if terminated or truncated:
                 _, info = self.env.reset()
-        return self._resized(self._emulator.getScreenGrayscale()), info
+        return self._resized(self._screen()), info
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         total, screens, terminated, truncated, info = 0.0, [], False, False, {}
         for _ in range(self._steps):
             _, reward, terminated, truncated, info = self.env.step(self._actions[action])
             total += float(reward)
-            screens = [*screens[-1:], self._emulator.getScreenGrayscale()]
+            screens = [*screens[-1:], self._screen()]
             if terminated or truncated:
                 break
         return self._resized(np.max(screens, axis=0)), total, terminated, truncated, info
 
     def _resized(self, screen: np.ndarray) -> np.ndarray:
-        """(h, w) uint8 -> (1, height, width) uint8; each pixel is the mean of the area it covers."""
-        rows, columns = (_area_weights(old, new) for old, new in zip(screen.shape, self._size, strict=True))
-        return np.rint(rows @ screen.astype(np.float32) @ columns.T).astype(np.uint8)[None]
+        """(h, w[, 3]) uint8 -> (channels, height, width) uint8; each pixel is the mean of the area it covers."""
+        channels = screen[None] if screen.ndim == 2 else np.moveaxis(screen, -1, 0)
+        rows, columns = (_area_weights(old, new) for old, new in zip(channels.shape[1:], self._size, strict=True))
+        return np.rint(rows @ channels.astype(np.float32) @ columns.T).astype(np.uint8)
 
 
 def _differences(game: Any) -> list[str]:

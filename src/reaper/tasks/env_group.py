@@ -16,6 +16,8 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from reaper.tasks.spaces import as_array
+
 ALIGNMENT = 64  # bytes: a cache line
 
 
@@ -28,10 +30,10 @@ def find_spec(name: str) -> EnvSpec:
 
 
 def make_copy(spec: EnvSpec) -> gymnasium.Env:
-    """One copy of an environment."""
+    """One copy of an environment, with observations in one array."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the passive checker repeats itself for every copy
-        return gymnasium.make(spec)
+        return as_array(gymnasium.make(spec))
 
 
 class StepArrays(NamedTuple):

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with image or vector observations and discrete actions."""
+"""Any Gymnasium environment with discrete actions and observations that spaces.py has a rule for."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 
 from reaper.errors import UserError, unknown
 from reaper.tasks.env_group import find_spec, make_copy
-from reaper.tasks.observation import VECTOR, ObservationSpec, vector_spec
+from reaper.tasks.observation import BOARD, COLOURS, VECTOR, ObservationSpec
 from reaper.tasks.rendering import RenderedTask
+from reaper.tasks.spaces import board_values, emitted_spec
 from reaper.tasks.stepping import OwnVectorEnv, measure, open_stepper
 from reaper.tasks.task import EnvOptions, Step, Task, VectorTask
 from reaper.tasks.titles import short_title
@@ -24,13 +25,30 @@ def to_grey(images: np.ndarray, height: int, width: int) -> np.ndarray:
     grey = images
     if images.ndim == 4:
         grey = images[..., 0] if images.shape[-1] == 1 else images.astype(np.float32) @ LUMA
-    if grey.shape[1:] == (height, width):
-        return np.ascontiguousarray(np.rint(grey).astype(np.uint8))[:, None]
-    pixels = torch.from_numpy(np.ascontiguousarray(grey, dtype=np.float32))[:, None]
-    shrinks = min(grey.shape[1:]) >= max(height, width)
+    return _resized(grey[:, None], height, width)
+
+
+def to_colour(images: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Resized images: (N, h, w[, 1 or 3]) uint8 -> (N, 3, height, width) uint8; grey ones have equal channels."""
+    channels = np.moveaxis(images if images.ndim == 4 else images[..., None], -1, 1)
+    return _resized(channels.repeat(COLOURS // channels.shape[1], axis=1), height, width)
+
+
+def _resized(images: np.ndarray, height: int, width: int) -> np.ndarray:
+    """(N, channels, h, w) -> (N, channels, height, width) uint8: areas are averaged, or pixels repeated."""
+    if images.shape[2:] == (height, width):
+        return np.ascontiguousarray(np.rint(images).astype(np.uint8))
+    pixels = torch.from_numpy(np.ascontiguousarray(images, dtype=np.float32))
+    shrinks = min(images.shape[2:]) >= max(height, width)
     mode: dict[str, Any] = {"mode": "area"} if shrinks else {"mode": "nearest-exact"}
     resized = torch.nn.functional.interpolate(pixels, size=(height, width), **mode)
     return resized.round().clamp(0, 255).to(torch.uint8).numpy()
+
+
+def to_frames(images: np.ndarray, frame: ObservationSpec) -> np.ndarray:
+    """Images of an environment as an agent sees them: (N, h, w[, 1 or 3]) uint8 -> (N, *frame.shape)."""
+    channels, height, width = frame.shape
+    return (to_colour if channels == COLOURS else to_grey)(images, height, width)
 
 
 class GymnasiumTask(VectorTask):
@@ -40,8 +58,10 @@ class GymnasiumTask(VectorTask):
         self.name, self.num_envs, self.observation = name, options.num_envs, options.observation
         with make_copy(find_spec(name)) as env:
             actions: Any = env.action_space
+            self._space = env.observation_space
+            may_use_own = env.observation_space == env.unwrapped.observation_space
         self.num_actions, self._first_action = int(actions.n), int(actions.start)
-        own = options.vector_env and find_spec(name).vector_entry_point is not None
+        own = options.vector_env and may_use_own and find_spec(name).vector_entry_point is not None
         self._envs = (
             OwnVectorEnv(name, self.num_envs) if own else open_stepper(name, self.num_envs, options.env_workers)
         )
@@ -72,7 +92,9 @@ class GymnasiumTask(VectorTask):
     def _observed(self, observations: np.ndarray) -> np.ndarray:
         if self.observation.kind == VECTOR:
             return np.array(observations)  # the environments write their next observations into the same array
-        return to_grey(observations, *self.observation.shape[1:])
+        if self.observation.kind == BOARD:
+            return board_values(observations, self._space)
+        return to_frames(observations, self.observation)
 
     def close(self) -> None:
         self._envs.close()
@@ -111,25 +133,3 @@ def check_actions(name: str, space: gymnasium.Space) -> None:
         f"{name} has {kind} {space}; an agent needs a Discrete action space: register the environment with a wrapper "
         "that offers a list of them (gymnasium.wrappers.TransformAction)"
     )
-
-
-def emitted_spec(name: str, space: gymnasium.Space) -> ObservationSpec | None:
-    """The one rule from a Gymnasium space to what a task emits (`Task.observation`):
-
-    uint8 Box (height, width[, 1 or 3])   None: images, made grey and resized to what the settings ask for
-    any other Box with one axis           vectors of as many float32
-    """
-    if is_image(space):
-        return None
-    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.shape[0]:
-        return vector_spec(space.shape[0])
-    raise UserError(
-        f"{name} observes {space}; a task needs uint8 images (height, width[, 1 or 3]) or vectors: a Box with one axis"
-    )
-
-
-def is_image(space: gymnasium.Space) -> bool:
-    """Whether these are images that `to_grey` takes."""
-    shape = space.shape or ()
-    is_uint8 = isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8
-    return is_uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[-1] in (1, 3)))

@@ -3,9 +3,10 @@
 A task emits one observation per agent step (`frame`); an agent sees the last few of them, stacked along the first axis
 (`stacked`). Networks, replay, generators, reports and `Agent` are built from the spec of such a state.
 
-    kind      one observation              a state of `frame_stack` observations                  networks
-    image     (channels, height, width)    (frame_stack * channels, height, width), the oldest first    convolutions
-    vector    (features,)                  (frame_stack * features,)                               MLPs
+    kind      one observation              a state of `frame_stack` observations, the oldest first    networks
+    image     (channels, height, width)    (frame_stack * channels, height, width)                  convolutions
+    vector    (features,)                  (frame_stack * features,)                                MLPs
+    board     (channels, height, width)    seen as images: cells are enlarged (boards.py)           convolutions
 
 What tasks emit decides the kind, and settings the rest. `Sequence.complete` (sequence.py) writes into the settings what
 only the tasks know; from then on `state_spec` is the one function from settings to the spec, for everything that is
@@ -14,6 +15,7 @@ planned, run, stored, loaded or reported. Which networks fit a kind is said in n
 
 from __future__ import annotations
 
+import colorsys
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -27,9 +29,11 @@ from reaper.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-IMAGE, VECTOR = "image", "vector"
-DIMENSIONS = {IMAGE: 3, VECTOR: 1}
-DTYPES = {IMAGE: ("uint8",), VECTOR: ("float32",)}
+IMAGE, VECTOR, BOARD = "image", "vector", "board"
+DIMENSIONS = {IMAGE: 3, VECTOR: 1, BOARD: 3}
+DTYPES = {IMAGE: ("uint8",), VECTOR: ("float32",), BOARD: ("uint8",)}
+COLOURS = 3  # channels of a colour image
+SMALL_FRAME = 36  # pixels per side; below, networks are scaled down, and neither compiling nor channels-last pays
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,27 @@ class ObservationSpec:
 
 def to_picture(observation: np.ndarray) -> np.ndarray:
     """One image observation as image writers take it: grey (height, width) or colour (height, width, 3)."""
-    return observation[0] if len(observation) == 1 else np.moveaxis(observation, 0, -1)
+    return pictures(observation[None], len(observation))[0, 0]
+
+
+def pictures(states: np.ndarray, channels: int) -> np.ndarray:
+    """The frames of stacked images (N, frame_stack * channels, height, width), for people to look at: grey
+    (N, frame_stack, height, width) or in colour (N, frame_stack, height, width, 3).
+
+    Three channels are red, green and blue. Any other number, as boards have, gets one hue per channel, mixed by their
+    values."""
+    frames = states.reshape(len(states), states.shape[1] // channels, channels, *states.shape[2:])
+    if channels == 1:
+        return frames[:, :, 0]
+    if channels == COLOURS:
+        return np.moveaxis(frames, 2, -1)
+    hues = np.array([colorsys.hsv_to_rgb(channel / channels, 0.8, 1.0) for channel in range(channels)])
+    mixed = np.einsum("nsc...,ck->ns...k", frames.astype(np.float32), hues)
+    return np.rint(mixed).clip(0, 255).astype(np.uint8)
 
 
 def state_spec(settings: ObservationSettings) -> ObservationSpec:
-    """What an agent with these settings sees: stacked vectors of `features` numbers, or grey square images."""
+    """What an agent with these settings sees: stacked vectors of `features` numbers, or square images."""
     return frame_spec(settings).stacked(settings.frame_stack)
 
 
@@ -106,7 +126,8 @@ def frame_spec(settings: ObservationSettings) -> ObservationSpec:
     """One observation of its tasks, as the agent sees it."""
     if settings.features:
         return vector_spec(settings.features)
-    return ObservationSpec((1, settings.frame_size, settings.frame_size))
+    channels = settings.channels or (COLOURS if settings.colour else 1)
+    return ObservationSpec((channels, settings.frame_size, settings.frame_size))
 
 
 def vector_spec(features: int) -> ObservationSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from reaper.config.settings import ObservationSettings, Settings
 from reaper.errors import UserError, unknown
 from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
-from reaper.tasks.observation import IMAGE, VECTOR, ObservationSpec, state_spec
+from reaper.tasks.boards import BoardImages, image_side
+from reaper.tasks.observation import BOARD, IMAGE, VECTOR, ObservationSpec, state_spec
 from reaper.tasks.scaling import Scale, ScaledVectors, measure_scale
 from reaper.tasks.task import EnvOptions, Task, VectorTask
 from reaper.tasks.titles import distinct
@@ -28,6 +30,13 @@ SEQUENCES: dict[str, tuple[str, ...]] = {
     "atari-3": ATARI_3,
     "atari-3-rev": ATARI_3[::-1],
     "atari-6": ATARI_6,
+}
+
+# What to change where a task does not fit the settings.
+SETTINGS_BY_KIND = {
+    IMAGE: "--preset, --observation.frame-size or --observation.colour",
+    VECTOR: "--observation.features",
+    BOARD: "--observation.channels and --observation.frame-size",
 }
 
 TASKS: Registry[Callable[[], Task] | Task] = Registry("task", "reaper.tasks")
@@ -89,8 +98,8 @@ class Sequence:
     @property
     def preset(self) -> str:
         """The preset whose numbers fit these tasks."""
-        if self.kind == VECTOR:
-            return "vector"
+        if self.kind in (VECTOR, BOARD):
+            return self.kind
         return "arcade" if all(task.observation for task in self.tasks) else "modern"
 
     @property
@@ -108,8 +117,8 @@ class Sequence:
         """What an agent of these tasks sees; a task that cannot be observed so is refused."""
         state = state_spec(self._completed(settings))
         for task in self.tasks:
-            if not _fits(task, state.frame):
-                which = "--observation.features" if self.kind == VECTOR else "--preset or --observation.frame-size"
+            if not seen_as(task.observation, state.frame):
+                which = SETTINGS_BY_KIND[self.kind]
                 raise UserError(
                     f"{task.name} emits {task.observation or 'images'}, and these settings ask for {state.frame}; "
                     f"choose another {which}"
@@ -117,14 +126,19 @@ class Sequence:
         return state
 
     def _completed(self, settings: ObservationSettings) -> ObservationSettings:
-        if self.kind != VECTOR or settings.features:
-            return settings
-        return replace(settings, features=max(task.observation.size for task in self.tasks if task.observation))
+        emitted = [task.observation for task in self.tasks if task.observation]
+        if self.kind == VECTOR and not settings.features:
+            return replace(settings, features=max(each.size for each in emitted))
+        if self.kind == BOARD and not settings.channels:
+            side = max(image_side(max(each.shape[1:])) for each in emitted)
+            return replace(settings, channels=max(each.shape[0] for each in emitted), frame_size=side)
+        return settings
 
     def complete(self, settings: Settings) -> Settings:
-        """The settings, with what only the tasks know about observations: the length of vectors, and the scale of each
-        task that has none yet. Settings for images stay as they are."""
+        """The settings, with what only the tasks know about observations: the length of vectors, the size of boards,
+        and the scale of each task with vectors that has none yet. Settings for images stay as they are."""
         self.observation(settings.observation)
+        settings = replace(settings, observation=self._completed(settings.observation))
         if self.kind != VECTOR:
             return settings
         scales = {**settings.scales}
@@ -132,7 +146,7 @@ class Sequence:
             if task.name not in scales:
                 measured = measure_scale(task)
                 scales[task.name] = (measured.centres, measured.units)
-        return replace(settings, observation=self._completed(settings.observation), scales=scales)
+        return replace(settings, scales=scales)
 
     @property
     def notices(self) -> list[str]:
@@ -182,15 +196,16 @@ def find_sequence(text: str) -> Sequence:
 
 
 def _alike(one: ObservationSpec | None, other: ObservationSpec | None) -> bool:
-    """Whether one network can see both; vectors may differ in length."""
-    return one == other or (one is not None and other is not None and one.kind == other.kind == VECTOR)
+    """Whether one network can see both; vectors may differ in length, and boards in size."""
+    return one == other or (one is not None and other is not None and one.kind == other.kind != IMAGE)
 
 
-def _fits(task: Task, frame: ObservationSpec) -> bool:
-    """Whether an agent that sees such observations can see the task's."""
-    emitted = task.observation
+def seen_as(emitted: ObservationSpec | None, frame: ObservationSpec) -> bool:
+    """Whether what a task emits can be shown to an agent that sees such observations."""
     if emitted is None:
         return frame.kind == IMAGE
+    if emitted.kind == BOARD:
+        return frame.kind == IMAGE and all(map(operator.le, emitted.shape, frame.shape))
     return emitted == frame or (emitted.kind == frame.kind == VECTOR and emitted.size <= frame.size)
 
 
@@ -200,16 +215,18 @@ def _emitted(task: Task) -> str:
 
 def open_task(task: Task, options: EnvOptions) -> VectorTask:
     """The environments of a task, with the sequence's observation and the task's own actions."""
-    if not _fits(task, options.observation):
+    if not seen_as(task.observation, options.observation):
         raise UserError(f"{task.name} emits {_emitted(task)}, not {options.observation}")
     emitted = task.observation
-    vectors = emitted is not None and emitted.kind == VECTOR
-    envs = task.open(replace(options, observation=emitted) if vectors else options)
+    converted = emitted is not None and emitted.kind != IMAGE
+    envs = task.open(replace(options, observation=emitted) if converted else options)
     if envs.num_actions != task.num_actions:
         own, given = task.num_actions, envs.num_actions
         raise UserError(f"{task.name} is a task with {own} actions, but its environments have {given}")
-    if not vectors:
+    if emitted is None or emitted.kind == IMAGE:
         return envs
+    if emitted.kind == BOARD:
+        return BoardImages(envs, options.observation)
     scale = Scale.of(task.name, options.scale, emitted.size) if options.scale else measure_scale(task)
     return ScaledVectors(envs, scale, options.observation)
 

@@ -162,7 +162,7 @@ def _measure(first: gymnasium.Env, second: gymnasium.Env) -> StepCost:
     while steps < WARM_UP + 1 or (steps < MEASURED_STEPS and seconds < MEASURED_SECONDS):
         if starts:
             seed, starts = int(rng.integers(2**30)), False
-            deterministic &= _equal(first.reset(seed=seed)[0], second.reset(seed=seed)[0])
+            deterministic &= np.array_equal(first.reset(seed=seed)[0], second.reset(seed=seed)[0])
             continue
         action = int(space.start) + int(rng.integers(space.n))
         before, cpu_before = time.perf_counter(), time.thread_time()
@@ -170,19 +170,10 @@ def _measure(first: gymnasium.Env, second: gymnasium.Env) -> StepCost:
         if steps >= WARM_UP:
             seconds, cpu = seconds + time.perf_counter() - before, cpu + time.thread_time() - cpu_before
         again = second.step(action)
-        deterministic &= _equal(taken[0], again[0]) and taken[1:4] == again[1:4]
+        deterministic &= np.array_equal(taken[0], again[0]) and taken[1:4] == again[1:4]
         steps, starts = steps + 1, bool(taken[2] or taken[3] or again[2] or again[3])
     measured = steps - WARM_UP
     return StepCost(seconds / measured, cpu / measured, deterministic)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Of observations of any space."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return bool(np.array_equal(one, other))
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The preprocessing that an agent was trained with, for any Gymnasium environment.
 
-    environment's image -> grey, resized frame -> stack of frames, the oldest first -> agent
-    environment's vector -> scaled and padded vector -> stack of vectors -> agent
+    environment's image, board or vector -> frame of the agent -> stack of frames, the oldest first -> agent
     agent's action -> action of the environment
 
 An Atari environment of ale-py also skips and pools frames as training did (atari_wrapper.py).
@@ -9,33 +8,34 @@ An Atari environment of ale-py also skips and pools frames as training did (atar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Discrete
 from gymnasium.wrappers import FrameStackObservation, ReshapeObservation, TransformAction, TransformObservation
 
 from reaper.errors import UserError
 from reaper.tasks.atari_wrapper import AtariScreen, shows_screen
-from reaper.tasks.gymnasium import check_actions, is_image, to_grey
-from reaper.tasks.observation import VECTOR, ObservationSpec
+from reaper.tasks.boards import board_images
+from reaper.tasks.gymnasium import check_actions, to_frames
+from reaper.tasks.observation import BOARD, IMAGE, ObservationSpec
 from reaper.tasks.scaling import Scale, pad
+from reaper.tasks.sequence import seen_as
+from reaper.tasks.spaces import as_array, board_values, emitted_spec
 from reaper.tasks.task_env import box
 
+Scales = Mapping[str, Sequence[Sequence[float]]]  # task -> centres and units of its vectors (scaling.py)
 
-def wrap(
-    env: gymnasium.Env, state: ObservationSpec, num_actions: int, scales: Mapping[str, Any] | None = None
-) -> gymnasium.Env:
-    """The environment as an agent sees it that observes `state` and chooses among `num_actions` actions. Vectors are
-    scaled as in training, by the environment's entry in `scales`."""
+
+def wrap(env: gymnasium.Env, state: ObservationSpec, num_actions: int, scales: Scales | None = None) -> gymnasium.Env:
+    """The environment as an agent sees it that observes `state` and chooses among `num_actions` actions. `scales` are
+    those of the agent's tasks, where it observes vectors."""
     if not isinstance(env, gymnasium.Env):
         what = f"{type(env).__module__.partition('.')[0]}.{type(env).__name__}"
         raise UserError(f"wrap takes one gymnasium.Env, not {what}; wrap each copy before you vectorise them")
     discrete_actions(env)
-    frames = _with_vectors(env, state.frame, scales or {}) if state.kind == VECTOR else _with_frames(env, state.frame)
-    return stack_frames(_with_actions(frames, num_actions), state)
+    return stack_frames(_with_actions(_with_frames(env, state.frame, scales or {}), num_actions), state)
 
 
 def discrete_actions(env: gymnasium.Env) -> Discrete:
@@ -51,26 +51,33 @@ def stack_frames(env: gymnasium.Env, state: ObservationSpec) -> gymnasium.Env:
     return ReshapeObservation(stacked, state.shape)
 
 
-def _with_vectors(env: gymnasium.Env, frame: ObservationSpec, scales: Mapping[str, Any]) -> gymnasium.Env:
-    """Scaled, and padded with zeros."""
-    name, space = _name(env), env.observation_space
-    if name not in scales:
-        raise UserError(f"this agent knows no scale for the observations of {name}, only of {', '.join(scales)}")
-    if not isinstance(space, Box) or len(space.shape) != 1:
-        raise UserError(f"{name} observes {space}; this agent needs vectors")
-    scale = Scale.of(name, scales[name], space.shape[0])
-    return TransformObservation(env, lambda vector: pad(scale.apply(vector[None]), frame)[0], box(frame))
-
-
-def _with_frames(env: gymnasium.Env, frame: ObservationSpec) -> gymnasium.Env:
+def _with_frames(env: gymnasium.Env, frame: ObservationSpec, scales: Scales) -> gymnasium.Env:
     space = env.observation_space
-    if space.shape == frame.shape and space.dtype == np.dtype(frame.dtype):
+    if space.shape == frame.shape and space.dtype == np.dtype(frame.dtype) and frame.kind == IMAGE:
         return env
     if shows_screen(env):
         return AtariScreen(env, frame)
-    if not is_image(space):
-        raise UserError(f"{_name(env)} observes {space}; this agent needs {frame}, or uint8 images to make them of")
-    return TransformObservation(env, lambda image: to_grey(image[None], *frame.shape[1:])[0], box(frame))
+    emitted = emitted_spec(_name(env), space)
+    if not seen_as(emitted, frame):
+        shown = emitted or "images"
+        raise UserError(f"{_name(env)} observes {space}, taken as {shown}; this agent needs {frame}")
+    env = as_array(env)
+    return TransformObservation(env, _conversion(env, emitted, frame, scales), box(frame))
+
+
+def _conversion(
+    env: gymnasium.Env, emitted: ObservationSpec | None, frame: ObservationSpec, scales: Scales
+) -> Callable[[np.ndarray], np.ndarray]:
+    """From one observation of the environment to one of the agent."""
+    if emitted is None:
+        return lambda image: to_frames(image[None], frame)[0]
+    if emitted.kind == BOARD:
+        return lambda board: board_images(board_values(board[None], env.observation_space), frame)[0]
+    if _name(env) not in scales:
+        known = ", ".join(scales)
+        raise UserError(f"this agent knows no scale for the observations of {_name(env)}, only of {known}")
+    scale = Scale.of(_name(env), scales[_name(env)], emitted.size)
+    return lambda vector: pad(scale.apply(vector[None]), frame)[0]
 
 
 def _with_actions(env: gymnasium.Env, num_actions: int) -> gymnasium.Env:

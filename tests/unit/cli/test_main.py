@@ -45,7 +45,7 @@ BAD = [
     (["run", "RePR", "--tasks", "Pendulum-v1"], "needs a Discrete action space"),
     (["run", "RePR", "--tasks", "CartPole-v1,catch"], "one network cannot see both"),
     (["run", "RePR", "--tasks", "CartPole-v1", "--observation.features", "3"], "ask for 3 float32 vectors"),
-    (["run", "RePR", "--tasks", "FrozenLake-v1"], "needs uint8 images"),
+    (["run", "RePR", "--tasks", "catch,FrozenLake-v1"], "one network cannot see both"),
     (["run", "RePR", "--tasks", "ALE/Boxin-v5"], "did you mean 'ALE/Boxing-v5'"),
     (["run", "reh", "--tasks", "atari-3", "--rehearsal.capacity", "90000000"], "GB of memory"),
     (["run"], "required: CONDITION"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchConvolution
 from reaper.compute.space_to_depth import conv2d, conv2d_input_gradient
 from reaper.equations import score_gradients
 from reaper.generators.gan.generator import initialise_adversarial
 from reaper.networks.convolutional import Convolution
+from reaper.tasks.observation import SMALL_FRAME
 
 
 def discriminator_layers(side: int) -> tuple[tuple[Convolution, ...], int]:

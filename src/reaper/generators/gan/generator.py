@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reaper.compute.layouts import SMALL_FRAME
 from reaper.compute.patches import PatchDeconvolution
 from reaper.compute.space_to_depth import channels_last, deconv2d_between_depths, deconv2d_to_depth, depth_to_space
 from reaper.context import state_tensors
@@ -19,6 +18,7 @@ from reaper.errors import UserError
 from reaper.generators.base import FittedGenerator
 from reaper.generators.gan.state_generator import StateGenerator
 from reaper.networks.convolutional import Convolution
+from reaper.tasks.observation import SMALL_FRAME
 
 
 def _normalise(channels: int) -> nn.BatchNorm2d:
