@@ -39,7 +39,7 @@ def export_agent(arguments: argparse.Namespace, choice: RunChoice) -> str:
         return "a torch module (agent.py) and its weights (agent.pt)"
     scores, command = _known_scores(source, choice, arguments.after_task, found)
     write_card(file, agent, spec=found.spec, scores=scores, command=command)
-    return "README.md, config.json, model.safetensors, results.json and a video"
+    return "README.md, config.json, model.safetensors, results.json and, where it can be rendered, a video"
 
 
 def _check_target(file: Path, what: str, overwrite: bool) -> None:

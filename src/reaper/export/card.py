@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reaper.agent import Agent
+from reaper.errors import UserError
 from reaper.report.videos import encoder, write_video
 from reaper.storage.files import atomic_dir
 from reaper.storage.model_folder import write_model
@@ -24,11 +25,19 @@ def write_card(folder: Path, agent: Agent, *, spec: Mapping[str, Any], scores: S
     with atomic_dir(folder) as part:
         write_model(part, agent.memory, spec, version=VERSION)
         (part / "results.json").write_text(json.dumps(_results(agent, scores), indent=1) + "\n")
-        video = f"replay.{'mp4' if encoder() else 'gif'}"
-        task = find_task(agent.tasks[-1])
-        write_video(part / video, agent.play(task.name, human_view=True), task.title)
-        text = _readme(folder.name, agent, scores, command=command, video=video)
+        text = _readme(folder.name, agent, scores, command=command, video=_record(part, agent))
         (part / "README.md").write_text(text)
+
+
+def _record(folder: Path, agent: Agent) -> str | None:
+    """A video of the last task; None where this machine cannot render it."""
+    task, name = find_task(agent.tasks[-1]), f"replay.{'mp4' if encoder() else 'gif'}"
+    try:
+        write_video(folder / name, agent.play(task.name, human_view=True), task.title)
+    except UserError:
+        (folder / name).unlink(missing_ok=True)
+        return None
+    return name
 
 
 def _results(agent: Agent, scores: Scores) -> list[dict[str, Any]]:
@@ -44,7 +53,7 @@ def _results(agent: Agent, scores: Scores) -> list[dict[str, Any]]:
     ]
 
 
-def _readme(name: str, agent: Agent, scores: Scores, *, command: str, video: str) -> str:
+def _readme(name: str, agent: Agent, scores: Scores, *, command: str, video: str | None) -> str:
     titles = [find_task(task).title for task in agent.tasks]
     rows = [
         f"| {title} | {_value(scores[task]) if task in scores else '–'} |"
@@ -76,7 +85,7 @@ observation, _ = env.reset()
 action, _ = agent.for_task("{agent.tasks[0]}").predict(observation)
 ```
 
-`{video}` shows {titles[-1]}. The folder holds the agent without what its retention method keeps of
+{f"`{video}` shows {titles[-1]}. " if video else ""}The folder holds the agent without what its retention method keeps of
 earlier tasks: it can act, and teach (`reaper consolidate`), but not learn a further task without forgetting.
 {made}"""
 
