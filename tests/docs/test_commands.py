@@ -18,7 +18,7 @@ from reaper.study.conditions import CONDITIONS
 from reaper.tasks.sequence import find_sequence
 
 PARSER = build_parser()
-TAKE_SETTINGS = ("run", "consolidate", "experiment")
+TAKE_SETTINGS = ("run", "consolidate", "evaluate", "experiment")
 EXAMPLES = ("--stay-close.strength", "--sequential.greeting")  # of plugins in docs/guides/method.md
 PLACEHOLDERS = ("...", "ANOTHER-TASK")
 

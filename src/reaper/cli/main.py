@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "run",
     "run": "run",
     "consolidate": "run",
+    "evaluate": "run",
     "experiment": "run",
     "watch": "reports",
     "report": "reports",
@@ -80,7 +81,7 @@ def _dispatch(words: Sequence[str]) -> int:
         parser.error(f"{broken!r} holds a null byte")
     if empty := next((word for word in words if word.startswith("-") and word.endswith("=--")), None):
         parser.error(f"{empty!r} needs a value")  # argparse would take an empty list for it
-    words, dotted = take_dotted(words, ("run", "consolidate", "experiment"), parser)
+    words, dotted = take_dotted(words, ("run", "consolidate", "evaluate", "experiment"), parser)
     arguments, extra = parser.parse_known_args(words)
     if extra:
         _refuse(extra[0], parser, arguments.command)

@@ -69,6 +69,13 @@ def _add_studies(commands: Any) -> None:
     consolidate.add_argument("--json", action="store_true", help="with --dry-run: print JSON")
     _add_study_flags(consolidate, flags_for("consolidate"))
 
+    evaluate = commands.add_parser("evaluate", help="evaluate any policy on every task, as a row of a report")
+    evaluate.add_argument(
+        "source", metavar="POLICY", help="module:function, sb3:FILE.zip, or another source of `reaper consolidate`"
+    )
+    evaluate.add_argument("--name", metavar="NAME", help="of its row in reports (default: made from POLICY)")
+    _add_study_flags(evaluate, flags_for("evaluate"))
+
     experiment = commands.add_parser(
         "experiment", help="reproduce one of the paper's tables or figures, training included", epilog=epilog
     )

@@ -1,4 +1,4 @@
-"""`reaper demo`, `run`, `consolidate` and `experiment`: plan a study, then execute it with its listeners attached.
+"""`reaper demo`, `run`, `consolidate`, `evaluate` and `experiment`: plan a study, then execute it.
 
 The engine knows no listener and the planner knows no engine; they meet here, for the command line and for `reaper.run`.
 """
@@ -42,6 +42,15 @@ def consolidate(arguments: argparse.Namespace, console: Console) -> None:
     if len(teachers) < len(arguments.teacher):
         raise UserError("--teacher: a task has two teachers")
     _run(arguments.conditions or [DEFAULT_CONDITION], options_from(arguments, teachers=teachers), arguments, console)
+
+
+def evaluate(arguments: argparse.Namespace, console: Console) -> None:
+    """A policy that is not learnt here, on every task."""
+    from reaper.study.policies import plan_evaluation
+
+    options = options_from(arguments)
+    run_with_display(plan_evaluation(arguments.source, options, arguments.name), options, console)
+    _report(options, console)
 
 
 def _task_and_source(text: str) -> tuple[str, str]:

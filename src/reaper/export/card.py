@@ -85,8 +85,8 @@ observation, _ = env.reset()
 action, _ = agent.for_task("{agent.tasks[0]}").predict(observation)
 ```
 
-{f"`{video}` shows {titles[-1]}. " if video else ""}The folder holds the agent without what its retention method keeps of
-earlier tasks: it can act, and teach (`reaper consolidate`), but not learn a further task without forgetting.
+{f"`{video}` shows {titles[-1]}. " if video else ""}The folder holds the agent without what its retention method keeps
+of earlier tasks: it can act, and teach (`reaper consolidate`), but not learn a further task without forgetting.
 {made}"""
 
 

@@ -52,7 +52,7 @@ def _play(run: RunResult, task: str, teacher: Artefact) -> RealStates:
     if not teacher.has("agent.safetensors") or network_of.get("family") == "function":
         return _stored(teacher)  # a report imports nothing that a file names
     context = context_of(run)
-    network = read_policy(context, teacher).eval()
+    network = read_policy(context, teacher, task).eval()
     envs = context.open(find_task(task), NUM_ENVS)
     actor = new_actor(context, envs, compiled=False)
     rng = context.cpu_rng("states", task)

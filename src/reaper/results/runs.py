@@ -72,8 +72,9 @@ class RunResult:
 
     @property
     def consolidates(self) -> bool:
-        """Whether the condition learns tasks in sequence; `single` does not."""
-        return bool(self.record.memories)
+        """Whether the condition learns tasks in sequence; `single` does not. A policy that was only evaluated counts as
+        one that has learnt all of them before."""
+        return bool(self.record.memories or self.record.policy)
 
     @cached_property
     def defined(self) -> np.ndarray:
@@ -133,13 +134,13 @@ def _read_run(store: Store, record: RunRecord) -> RunResult:
         titles=list(record.titles),
         seed=record.seed,
         settings=settings,
-        learnt=len(memories) + max(0, record.known_tasks - 1) if memories else 0,
+        learnt=_learnt(record, len(memories)),
         scores=scores,
         single=single,
         random=random,
-        memory_bytes=[_size(store, digest, "bytes") for digest in record.memories],
-        compressed_bytes=[_size(store, digest, "compressed_bytes") for digest in record.memories],
-        stored_items=[_size(store, digest, "items") for digest in record.memories],
+        memory_bytes=_sizes(store, record, "bytes"),
+        compressed_bytes=_sizes(store, record, "compressed_bytes"),
+        stored_items=_sizes(store, record, "items"),
         phases=_phases(store, record, settings),
         last_weights=_last_weights(store, record),
         teacher_rows=[_rows(store, digest) for digest in record.teachers],
@@ -147,6 +148,17 @@ def _read_run(store: Store, record: RunRecord) -> RunResult:
         missing=len(digests) - len(finished),
         record=record,
     )
+
+
+def _learnt(record: RunRecord, memories: int) -> int:
+    if record.policy:
+        return len(record.tasks)
+    return memories + max(0, record.known_tasks - 1) if memories else 0
+
+
+def _sizes(store: Store, record: RunRecord, name: str) -> list[int | None]:
+    """Of the long-term memory after each task; a policy from elsewhere has none."""
+    return [None] * len(record.tasks) if record.policy else [_size(store, digest, name) for digest in record.memories]
 
 
 def _size(store: Store, digest: str, name: str) -> int | None:
@@ -182,6 +194,8 @@ def rows_after(record: RunRecord, k: int, rows_of: Callable[[str], Rows]) -> Row
     One agent, one score: the first long-term agent plays as the first teacher does, so its score on the first task is
     that of `single`. Stores of version 0.2 and before hold another evaluation of it for each condition.
     """
+    if record.policy:  # it does not change from task to task
+        return [row for digest in record.evaluations for row in rows_of(digest)]
     rows = rows_of(record.evaluations[k])
     if k or record.known_tasks or record.first_is_distilled or not rows:
         return rows
@@ -204,6 +218,8 @@ def _last_weights(store: Store, record: RunRecord) -> list[LastWeights]:
 def stages_of(record: RunRecord) -> list[str]:
     """Digests of a run's own stages, without the evaluation of random play. Stages that made a memory the run
     continues from are not among them."""
+    if record.policy:
+        return list(record.evaluations)
     known = record.known_tasks
     begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in ROLES}
     return [digest for role in ROLES for digest in record.of_role(role)[begins[role] :]]
@@ -211,6 +227,8 @@ def stages_of(record: RunRecord) -> list[str]:
 
 def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
     """The first phase is that of the first teacher: the first long-term agent is a copy of it, or learns from it."""
+    if record.policy:
+        return [Phase(task, 0, []) for task in record.tasks]
     if known := record.known_tasks:
         before = [Phase(task, 0, []) for task in record.tasks[:known]]
         return [*before, *_later_phases(store, record, settings, known)]

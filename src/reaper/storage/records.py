@@ -120,6 +120,7 @@ class RunRecord(Record):
     stages: Mapping[str, StageEntry]  # by digest; parents first
     continued: ContinuedFrom | None = None
     sources: Mapping[str, TeacherSource] = field(default_factory=dict)  # task -> its teacher, if trained elsewhere
+    policy: str | None = None  # the source of a policy that was only evaluated; `evaluations` then has one per task
     what: ClassVar[str] = "the record of a run"
 
     @property
@@ -157,12 +158,14 @@ class RunRecord(Record):
             random=None if value["random"] is None else digest(value["random"]),
             stages={digest(name): StageEntry.parse(mapping(entry)) for name, entry in entries},
             continued=ContinuedFrom.parse(mapping(value["continued"])) if "continued" in value else None,
+            policy=text(value["policy"]) if "policy" in value else None,
             sources={
                 text(task): TeacherSource.parse(mapping(entry))
                 for task, entry in mapping(value.get("sources", {})).items()
             },
         )
         count = len(record.tasks)
+        require(record.policy is None or len(record.evaluations) == count, "a task lacks its evaluation")
         require(record.name.startswith(text(record.condition["name"]) + "--"), "the name is another condition's")
         require(count == len(record.titles) > 0, "tasks and titles differ in number")
         require(all(len(record.of_role(role)) in (0, count) for role in ROLES), "a task lacks a stage")
@@ -171,7 +174,7 @@ class RunRecord(Record):
 
     def to_json(self) -> dict[str, Any]:
         written = {"format": STORE_FORMAT, **asdict(self)}
-        optional = {"continued": self.continued, "sources": self.sources}
+        optional = {"continued": self.continued, "sources": self.sources, "policy": self.policy}
         return {name: part for name, part in written.items() if optional.get(name, True)}
 
 

@@ -12,12 +12,13 @@ from reaper.config.settings import Settings
 from reaper.config.sparse_json import from_json
 from reaper.context import Context, compile_options
 from reaper.learning.evaluation.evaluator import worth_concurrent_eval
-from reaper.learning.teachers import Teacher, load_teacher
+from reaper.learning.teachers import Teacher, load_external, load_teacher
 from reaper.progress import Progress
 from reaper.storage.checkpoints import Checkpointer, Interval
 from reaper.storage.store import Artefact, Store
 
-EXTERNAL_TEACHER = "external teacher"  # kind of the stage of a teacher from elsewhere
+# Kinds of the stages of an agent from elsewhere: a copy of its weights, and the teacher that it makes.
+TEACHER_WEIGHTS, EXTERNAL_TEACHER = "teacher weights", "external teacher"
 
 
 @dataclass
@@ -96,8 +97,10 @@ def read_teacher(context: Context, artefact: Artefact) -> Teacher:
     return load_teacher(context, artefact.tensors("agent"), {**artefact.document("values"), **trusted})
 
 
-def read_policy(context: Context, artefact: Artefact) -> torch.nn.Module:
-    """The network of any agent that a stage resulted in: a teacher or a long-term agent."""
-    if artefact.manifest.kind == EXTERNAL_TEACHER:
-        return read_teacher(context, artefact).policy
+def read_policy(context: Context, artefact: Artefact, task: str) -> torch.nn.Module:
+    """The network of any agent that a stage resulted in (a teacher, a long-term agent, or the weights of an agent from
+    elsewhere), as it acts in a task."""
+    if artefact.manifest.kind in (EXTERNAL_TEACHER, TEACHER_WEIGHTS):
+        trusted = {"task": task, "network": artefact.spec["network"]}
+        return load_external(context, artefact.tensors("agent"), trusted).policy
     return context.q_network(artefact.tensors("agent"))

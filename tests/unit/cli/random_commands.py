@@ -54,6 +54,7 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *("catch=sb3:", "catch=cleanrl:x", "catch=json:dumps", "catch=no_such_module:f", "catch=good", "x=y=z"),
         ),
     ),
+    "source": (("pretrained:arcade-3",), ("json:dumps", "os:nothing", "sb3:text.md", "good", "catch")),
     "task": (("catch", "Catch"), ("dodge", "ALE/Pong-v5", "arcade-3")),
     "preset": (("arcade",), ("paper",)),
     "device": (("cpu",), ("auto", "cuda", "cuda:7", "meta", "mps", "cpu:0", "cpu:1", "cuda:x", "cuda:-1", "xla")),
@@ -75,6 +76,7 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 WEIGHTS = {
     "run": 6,
     "consolidate": 3,
+    "evaluate": 2,
     "experiment": 5,
     "demo": 2,
     "play": 4,
@@ -198,7 +200,7 @@ class RandomCommands:
                 words += self._flag(action, mistakes)
         for action in self._random.sample(optional, self._random.randrange(min(6, len(optional)) + 1)):
             words += self._flag(action, mistakes)
-        if command in ("run", "consolidate", "experiment"):
+        if command in ("run", "consolidate", "evaluate", "experiment"):
             words += [word for _ in range(self._random.choice((0, 0, 1, 2))) for word in self._setting(mistakes)]
         if command == "results":
             words += [self._random.choice(("--csv", "--json"))]

@@ -27,10 +27,10 @@ class EvaluateStage(StageKind):
         # The subject is not among the names of the random streams: all agents of a seed meet the same episodes.
         context, tasks, rows = run.context(), run.spec["tasks"], Rows()
         subject = run.parents().get("subject")
-        network = read_policy(context, subject) if subject else None
         run.checkpointer.register("rows", rows)
         run.progress.begin("evaluate", len(tasks), "tasks", done=len(rows))
         for name in tasks[len(rows) :]:
+            network = read_policy(context, subject, name) if subject else None
             rows.append(evaluate(context, network, find_task(name), 0))
             run.progress.advance(1)
         return Result({}, {"rows": rows})

@@ -15,6 +15,7 @@ from reaper.learning.collection import collect_replay
 from reaper.learning.short_term import STORED_STATES, VALUE_STATES
 from reaper.learning.teachers import load_external
 from reaper.storage.manifests import SPEC_FORMAT
+from reaper.study import stage_run
 from reaper.study.kinds.base import SHORT_TERM_GROUPS, Inputs, Load, Stage, StageKind, collected_steps
 from reaper.study.stage_run import EXTERNAL_TEACHER, Result, StageRun
 from reaper.tasks.sequence import find_task
@@ -24,7 +25,7 @@ from reaper.teachers.files import TeacherFile
 class TeacherWeightsStage(StageKind):
     """A copy of the weights; written by whoever read their file (study/external_teachers.py)."""
 
-    name = "teacher weights"
+    name = stage_run.TEACHER_WEIGHTS
     groups = ()
     has_networks = False
 
