@@ -119,7 +119,7 @@ class Agent:
         `repeat_action_probability=0.0`."""
         from reaper.tasks.wrappers import wrap
 
-        return wrap(env, self.observation, self.context.num_actions, self.context.settings.scales)
+        return wrap(env, self.observation, self.context.num_actions, self.context.settings)
 
     def make_env(self, task: str) -> gymnasium.Env:
         """A plain Gymnasium environment of one of the agent's tasks, exactly as in training."""
@@ -150,16 +150,17 @@ class Agent:
         rng, first = context.cpu_rng("game", seed), context.derive_seed("game", env.name, seed)
         actor.reset(first)
         shown = view.reset(first) if view else self._newest(actor)
+        identity = 0 if view else self.observation.identity
         episode_return, done = 0.0, False
         while not done:
-            yield to_picture(shown[0]).copy(), episode_return
+            yield to_picture(shown[0], identity).copy(), episode_return
             actor.act(self.network, context.settings.evaluation.epsilon, rng)
             if view:
                 view.send(actor.actions)
             step = actor.observe().step
             shown = view.receive().observations if view else self._newest(actor)
             episode_return, done = episode_return + float(step.rewards[0]), bool(step.done[0])
-        yield to_picture(shown[0]).copy(), episode_return
+        yield to_picture(shown[0], identity).copy(), episode_return
 
     def _newest(self, actor: Actor) -> np.ndarray:
         return actor.states[:, -self.observation.frame.shape[0] :].cpu().numpy()

@@ -17,6 +17,7 @@ from reaper.networks.weights import with_weights
 from reaper.progress import Progress
 from reaper.randomness import RNG, derive_seed, new_rng
 from reaper.storage.checkpoints import Checkpointer
+from reaper.tasks.identity import place_of
 from reaper.tasks.observation import ObservationSpec, state_spec
 from reaper.tasks.sequence import open_task
 from reaper.tasks.task import EnvOptions, Task, VectorTask
@@ -88,6 +89,7 @@ class Context:
             self.observation.frame,
             self.emulator_threads,
             scale=self.settings.scales.get(task.name),
+            place=place_of(task.name, self.settings.observation),
             env_workers=self.env_workers,
         )
 

@@ -34,9 +34,9 @@ def test_only_colour_tells_the_games_apart(channels, same):
         assert np.array_equal(one.rewards, -other.rewards)
 
 
-def learnt(out, colour):
+def learnt(out, **observation):
     """Final normalised scores of RePR on both games."""
-    overrides = {"observation.colour": colour}
+    overrides = {f"observation.{name.replace('_', '-')}": value for name, value in observation.items()}
     options = StudyOptions(
         tasks="apples,bombs", preset="arcade", fraction=0.5, device="cpu", workers=1, overrides=overrides
     )
@@ -45,9 +45,11 @@ def learnt(out, colour):
 
 
 @pytest.mark.long
-def test_games_that_differ_in_colour_are_learnt_and_retained_in_colour_only(tmp_path):
-    apples, bombs = learnt(tmp_path / "colour", True)
+def test_games_that_differ_in_colour_need_colour_or_an_identity(tmp_path):
+    apples, bombs = learnt(tmp_path / "colour", colour=True)
     assert min(apples, bombs) > 0.9
-    apples, bombs = learnt(tmp_path / "grey", False)
+    apples, bombs = learnt(tmp_path / "told", task_id="one-hot")
+    assert min(apples, bombs) > 0.9
+    apples, bombs = learnt(tmp_path / "grey")
     # What one game gains the other loses: in grey, one network sees one game, whose rewards have either sign.
     assert min(apples, bombs) < 0.1

@@ -33,6 +33,14 @@ class ObservationSettings:
         "channels of a board; boards with fewer are padded with zeros; 0: as many as the tasks have",
         minimum=0,
     )
+    task_id: str = setting(
+        "none",
+        "none: the agent recognises a task by its observations; one-hot: they tell which task it is",
+        choices=("none", "one-hot"),
+    )
+    task_names: str = setting(
+        "", "with task-id: all tasks that the agent will ever learn, separated by commas; empty: those of the sequence"
+    )
     features: int = setting(
         0,
         "numbers in a vector observation; shorter ones are padded with zeros; 0: as many as the longest task has",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from reaper.tasks.observation import pictures
+from reaper.tasks.observation import ObservationSpec, pictures
 
 CELL, MARGIN, HEADER = 72, 110, 30  # pixels
 LOW, HIGH, UNKNOWN = np.array([253, 246, 227]), np.array([0, 90, 140]), (225, 225, 225)
@@ -21,9 +21,9 @@ def as_png(image: Image.Image) -> bytes:
     return data.getvalue()
 
 
-def mosaic(states: np.ndarray, channels: int = 1, count: int = 32, columns: int = 8) -> Image.Image:
-    """The newest frame of each of the first `count` states (N, frame_stack * channels, size, size) uint8."""
-    frames = pictures(states[:count], channels)[:, -1]
+def mosaic(states: np.ndarray, observation: ObservationSpec, count: int = 32, columns: int = 8) -> Image.Image:
+    """The newest frame of each of the first `count` states (N, *observation.shape) uint8."""
+    frames = pictures(states[:count], observation.frame.shape[0], observation.identity)[:, -1]
     size, rows = frames.shape[2], math.ceil(len(frames) / columns)
     canvas = np.full((rows * (size + 1) - 1, columns * (size + 1) - 1, *frames.shape[3:]), 128, np.uint8)
     for index, frame in enumerate(frames):

@@ -86,7 +86,7 @@ class Recorder:
         if observation.kind != IMAGE:
             return
         for source, states in artefact.tensors("states").items():
-            image = mosaic(states.numpy(), observation.frame.shape[0])
+            image = mosaic(states.numpy(), observation)
             sink.add_image(name, f"states/{source}", self._last_steps.get(name, 0), image)
 
     def _add_scores(self, sink: Sink, evaluation: str | None = None) -> None:

@@ -106,7 +106,9 @@ def _measure(store: Store, run: RunResult, cache: ReportCache) -> dict[str, Any]
     observation = context_of(run).observation
 
     def encode(states: np.ndarray) -> Any:
-        return encode_array(pictures(states, observation.frame.shape[0]) if observation.kind == IMAGE else states)
+        if observation.kind != IMAGE:
+            return encode_array(states)
+        return encode_array(pictures(states, observation.frame.shape[0], observation.identity))
 
     return {
         "tasks": tasks,

@@ -26,7 +26,7 @@ from reaper.storage.records import ContinuedFrom
 from reaper.storage.store import Store
 from reaper.study.conditions import Condition
 from reaper.study.kinds.base import Stage
-from reaper.tasks.observation import VECTOR, state_spec
+from reaper.tasks.observation import BOARD, VECTOR, state_spec
 from reaper.tasks.sequence import Sequence, find_task
 from reaper.version import VERSION
 from reaper.zoo import locate
@@ -81,12 +81,16 @@ class InitialMemory:
         return Sequence(name, (*known, *sequence.tasks), self.num_actions)
 
     def observe(self, settings: Settings, sequence: Sequence) -> Settings:
-        """The settings, for tasks with vector observations with the memory's length and with its scales of the known
-        tasks: what its network has learnt to see."""
+        """The settings, with what the memory's network has learnt to see: the identities of its tasks, the length of
+        vectors and the scales of the known tasks, or the size of boards."""
+        theirs, observation = self.settings.observation, settings.observation
+        if observation.task_id == theirs.task_id:
+            observation = replace(observation, task_names=observation.task_names or theirs.task_names)
+        if sequence.kind == BOARD and not observation.channels:
+            observation = replace(observation, channels=theirs.channels, frame_size=theirs.frame_size)
         if sequence.kind != VECTOR:
-            return settings
-        features = settings.observation.features or self.settings.observation.features
-        observation = replace(settings.observation, features=features)
+            return replace(settings, observation=observation)
+        observation = replace(observation, features=observation.features or theirs.features)
         return replace(settings, observation=observation, scales={**settings.scales, **self.settings.scales})
 
     def check(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
@@ -116,7 +120,7 @@ class InitialMemory:
         theirs = state_spec(self.settings.observation)
         for task in sequence.tasks:
             if task.observation and task.observation.kind == theirs.kind == VECTOR:
-                size, room = task.observation.size, theirs.frame.size
+                size, room = task.observation.size, theirs.frame.without_identity.size
                 if size > room:
                     raise UserError(f"{task.name} has {size} numbers per observation, and {self.source} {room}")
         ours = sequence.observation(settings.observation)

@@ -44,6 +44,7 @@ class ObservationSpec:
     dtype: str = "uint8"  # as NumPy and torch name it
     kind: str = IMAGE
     frame_stack: int = 1  # how many observations `shape` holds
+    identity: int = 0  # how many of an observation's last channels or features tell which task it is (identity.py)
 
     def __post_init__(self) -> None:
         if self.kind not in DIMENSIONS:
@@ -63,6 +64,11 @@ class ObservationSpec:
     def frame(self) -> ObservationSpec:
         """One observation of the stack: what a task emits and a replay stores."""
         return replace(self, shape=(self.shape[0] // self.frame_stack, *self.shape[1:]), frame_stack=1)
+
+    @property
+    def without_identity(self) -> ObservationSpec:
+        """Of one observation: what the task itself shows."""
+        return replace(self, shape=(self.shape[0] - self.identity, *self.shape[1:]), identity=0)
 
     @property
     def size(self) -> int:
@@ -96,18 +102,20 @@ class ObservationSpec:
             raise UserError(f"this is no observation spec: {str(error)[:80]}") from None
 
 
-def to_picture(observation: np.ndarray) -> np.ndarray:
+def to_picture(observation: np.ndarray, identity: int = 0) -> np.ndarray:
     """One image observation as image writers take it: grey (height, width) or colour (height, width, 3)."""
-    return pictures(observation[None], len(observation))[0, 0]
+    return pictures(observation[None], len(observation), identity)[0, 0]
 
 
-def pictures(states: np.ndarray, channels: int) -> np.ndarray:
+def pictures(states: np.ndarray, channels: int, identity: int = 0) -> np.ndarray:
     """The frames of stacked images (N, frame_stack * channels, height, width), for people to look at: grey
     (N, frame_stack, height, width) or in colour (N, frame_stack, height, width, 3).
 
     Three channels are red, green and blue. Any other number, as boards have, gets one hue per channel, mixed by their
-    values."""
+    values. Channels that identify the task are left out."""
     frames = states.reshape(len(states), states.shape[1] // channels, channels, *states.shape[2:])
+    channels -= identity
+    frames = frames[:, :, :channels]
     if channels == 1:
         return frames[:, :, 0]
     if channels == COLOURS:
@@ -124,10 +132,16 @@ def state_spec(settings: ObservationSettings) -> ObservationSpec:
 
 def frame_spec(settings: ObservationSettings) -> ObservationSpec:
     """One observation of its tasks, as the agent sees it."""
+    identity = len(task_identities(settings))
     if settings.features:
-        return vector_spec(settings.features)
+        return replace(vector_spec(settings.features + identity), identity=identity)
     channels = settings.channels or (COLOURS if settings.colour else 1)
-    return ObservationSpec((channels, settings.frame_size, settings.frame_size))
+    return ObservationSpec((channels + identity, settings.frame_size, settings.frame_size), identity=identity)
+
+
+def task_identities(settings: ObservationSettings) -> list[str]:
+    """The tasks that an agent is told apart, in the order of their places in the identity; none by default."""
+    return settings.task_names.split(",") if settings.task_id == "one-hot" and settings.task_names else []
 
 
 def vector_spec(features: int) -> ObservationSpec:

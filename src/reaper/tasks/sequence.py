@@ -12,6 +12,7 @@ from reaper.errors import UserError, unknown
 from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.boards import BoardImages, image_side
+from reaper.tasks.identity import IdentifiedTask, place_of
 from reaper.tasks.observation import BOARD, IMAGE, VECTOR, ObservationSpec, state_spec
 from reaper.tasks.scaling import Scale, ScaledVectors, measure_scale
 from reaper.tasks.task import EnvOptions, Task, VectorTask
@@ -117,7 +118,7 @@ class Sequence:
         """What an agent of these tasks sees; a task that cannot be observed so is refused."""
         state = state_spec(self._completed(settings))
         for task in self.tasks:
-            if not seen_as(task.observation, state.frame):
+            if not seen_as(task.observation, state.frame.without_identity):
                 which = SETTINGS_BY_KIND[self.kind]
                 raise UserError(
                     f"{task.name} emits {task.observation or 'images'}, and these settings ask for {state.frame}; "
@@ -126,6 +127,8 @@ class Sequence:
         return state
 
     def _completed(self, settings: ObservationSettings) -> ObservationSettings:
+        if settings.task_id != "none" and not settings.task_names:
+            settings = replace(settings, task_names=",".join(self.names))
         emitted = [task.observation for task in self.tasks if task.observation]
         if self.kind == VECTOR and not settings.features:
             return replace(settings, features=max(each.size for each in emitted))
@@ -139,6 +142,8 @@ class Sequence:
         and the scale of each task with vectors that has none yet. Settings for images stay as they are."""
         self.observation(settings.observation)
         settings = replace(settings, observation=self._completed(settings.observation))
+        for name in self.names:
+            place_of(name, settings.observation)  # raises an error if a task has none
         if self.kind != VECTOR:
             return settings
         scales = {**settings.scales}
@@ -215,6 +220,9 @@ def _emitted(task: Task) -> str:
 
 def open_task(task: Task, options: EnvOptions) -> VectorTask:
     """The environments of a task, with the sequence's observation and the task's own actions."""
+    if options.place is not None:
+        inner = replace(options, observation=options.observation.without_identity, place=None)
+        return IdentifiedTask(open_task(task, inner), options.place, options.observation)
     if not seen_as(task.observation, options.observation):
         raise UserError(f"{task.name} emits {_emitted(task)}, not {options.observation}")
     emitted = task.observation

@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 
 from reaper.config.settings import Settings
+from reaper.tasks.identity import place_of
 from reaper.tasks.observation import state_spec
 from reaper.tasks.sequence import Sequence, open_task
 from reaper.tasks.task import EnvOptions
@@ -68,7 +69,8 @@ class SequenceEnv(gymnasium.Env[np.ndarray, Any]):
     def _open(self) -> gymnasium.Env:
         task = self.sequence.tasks[self._place]
         scale = self._settings.scales.get(task.name)
-        envs = open_task(task, EnvOptions(1, self._state.frame, scale=scale, env_workers=0))
+        place = place_of(task.name, self._settings.observation)
+        envs = open_task(task, EnvOptions(1, self._state.frame, scale=scale, place=place, env_workers=0))
         return stack_frames(TaskEnv(envs), self._state)
 
     def _leave(self) -> None:

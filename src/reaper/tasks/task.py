@@ -77,6 +77,7 @@ class EnvOptions:
     observation: ObservationSpec  # what the sequence's tasks share, of one environment and one step
     emulator_threads: int | None = None  # that step the environments; None: chosen from the cores; Atari only
     scale: Any = None  # centres and units of the task's vector observations (scaling.py); None: to be measured
+    place: int | None = None  # of the task among the identities that observations tell (identity.py); None: no identity
     vector_env: bool = False  # use the environment's own vector implementation, if it has one; Gymnasium only
     env_workers: int | None = None  # processes that step them; 0: none but this; None: measured; Gymnasium only
 

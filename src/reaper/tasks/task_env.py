@@ -53,7 +53,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
     def render(self) -> np.ndarray:
         if self._task.observation.kind == VECTOR:
             raise UserError(f"{self._task.name} emits vectors, which are no pictures; render your own copy of it")
-        picture = to_picture(self._frame)
+        picture = to_picture(self._frame, self._task.observation.identity)
         return picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
 
     def close(self) -> None:

@@ -8,34 +8,39 @@ An Atari environment of ale-py also skips and pools frames as training did (atar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete
 from gymnasium.wrappers import FrameStackObservation, ReshapeObservation, TransformAction, TransformObservation
 
+from reaper.config.settings import Settings
 from reaper.errors import UserError
 from reaper.tasks.atari_wrapper import AtariScreen, shows_screen
 from reaper.tasks.boards import board_images
 from reaper.tasks.gymnasium import check_actions, to_frames
+from reaper.tasks.identity import place_of, with_identity
 from reaper.tasks.observation import BOARD, IMAGE, ObservationSpec
 from reaper.tasks.scaling import Scale, pad
 from reaper.tasks.sequence import seen_as
 from reaper.tasks.spaces import as_array, board_values, emitted_spec
 from reaper.tasks.task_env import box
 
-Scales = Mapping[str, Sequence[Sequence[float]]]  # task -> centres and units of its vectors (scaling.py)
 
-
-def wrap(env: gymnasium.Env, state: ObservationSpec, num_actions: int, scales: Scales | None = None) -> gymnasium.Env:
-    """The environment as an agent sees it that observes `state` and chooses among `num_actions` actions. `scales` are
-    those of the agent's tasks, where it observes vectors."""
+def wrap(
+    env: gymnasium.Env, state: ObservationSpec, num_actions: int, settings: Settings | None = None
+) -> gymnasium.Env:
+    """The environment as an agent sees it that observes `state` and chooses among `num_actions` actions. Its settings
+    hold the scales of its tasks, where it observes vectors, and their identities."""
     if not isinstance(env, gymnasium.Env):
         what = f"{type(env).__module__.partition('.')[0]}.{type(env).__name__}"
         raise UserError(f"wrap takes one gymnasium.Env, not {what}; wrap each copy before you vectorise them")
     discrete_actions(env)
-    return stack_frames(_with_actions(_with_frames(env, state.frame, scales or {}), num_actions), state)
+    settings = settings or Settings()
+    framed = _with_frames(env, state.frame.without_identity, settings.scales)
+    return stack_frames(_with_actions(_with_identity(framed, state.frame, settings), num_actions), state)
 
 
 def discrete_actions(env: gymnasium.Env) -> Discrete:
@@ -51,7 +56,7 @@ def stack_frames(env: gymnasium.Env, state: ObservationSpec) -> gymnasium.Env:
     return ReshapeObservation(stacked, state.shape)
 
 
-def _with_frames(env: gymnasium.Env, frame: ObservationSpec, scales: Scales) -> gymnasium.Env:
+def _with_frames(env: gymnasium.Env, frame: ObservationSpec, scales: Mapping[str, Any]) -> gymnasium.Env:
     space = env.observation_space
     if space.shape == frame.shape and space.dtype == np.dtype(frame.dtype) and frame.kind == IMAGE:
         return env
@@ -66,7 +71,7 @@ def _with_frames(env: gymnasium.Env, frame: ObservationSpec, scales: Scales) -> 
 
 
 def _conversion(
-    env: gymnasium.Env, emitted: ObservationSpec | None, frame: ObservationSpec, scales: Scales
+    env: gymnasium.Env, emitted: ObservationSpec | None, frame: ObservationSpec, scales: Mapping[str, Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
     """From one observation of the environment to one of the agent."""
     if emitted is None:
@@ -78,6 +83,13 @@ def _conversion(
         raise UserError(f"this agent knows no scale for the observations of {_name(env)}, only of {known}")
     scale = Scale.of(_name(env), scales[_name(env)], emitted.size)
     return lambda vector: pad(scale.apply(vector[None]), frame)[0]
+
+
+def _with_identity(env: gymnasium.Env, frame: ObservationSpec, settings: Settings) -> gymnasium.Env:
+    place = place_of(_name(env), settings.observation)
+    if place is None:
+        return env
+    return TransformObservation(env, lambda own: with_identity(own[None], place, frame)[0], box(frame))
 
 
 def _with_actions(env: gymnasium.Env, num_actions: int) -> gymnasium.Env:

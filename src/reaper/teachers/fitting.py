@@ -115,6 +115,8 @@ class _Mean(nn.Module):
 
 def fit(network: Mapping[str, Any], weights: Mapping[str, torch.Tensor], place: TaskInSequence) -> FittedTeacher:
     """The teacher of a task in a sequence."""
+    if place.observation.identity:
+        raise UserError("an agent from elsewhere does not know the identities of tasks; use --observation.task-id none")
     actions, is_image = action_map(network["num_actions"], place), place.observation.kind == IMAGE
     if network["family"] == "function":
         function = FunctionNetwork(network["function"], find_function(network["function"]))
