@@ -22,7 +22,7 @@ IR_VERSION = 8  # the one that came with this opset, so that older runtimes read
 
 def write_onnx(file: Path, network: PlainNetwork) -> None:
     try:
-        import onnx
+        import onnx  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise UserError("--what onnx needs the package onnx: pip install 'reaper-rl[onnx]'") from None
     helper, types = onnx.helper, onnx.TensorProto

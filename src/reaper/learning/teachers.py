@@ -84,7 +84,7 @@ class ExternalTeacher:
 
     def __init__(self, context: Context, network: FittedTeacher, kind: OutputKind, measured: Mapping[str, Any]) -> None:
         """`measured` are the statistics of its outputs, once there are any."""
-        self.kind = kind
+        self.kind: OutputKind = kind
         self.value_mean, self.value_std = measured.get("mean", 0.0), measured.get("deviation", 1.0)
         self.advantage_std = measured.get("advantage_deviation", self.value_std)
         self.network = network.to(context.device)

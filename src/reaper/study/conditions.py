@@ -116,8 +116,26 @@ def register_condition(condition: Condition) -> None:
     CONDITIONS[condition.name] = condition
 
 
+POLICY = "-policy"  # ends the name of a condition that distils policies where its row of the table distils values
+
+
+def as_policy(condition: Condition) -> Condition:
+    """The same condition, but of every agent only the policy is distilled: which action is best."""
+    objective = condition.make_objective()
+    if condition.knowledge == "policy" or not (objective.consolidates and objective.needs_teacher):
+        return condition
+    about = f"{condition.about}; policy only"
+    return replace(condition, name=f"{condition.name}{POLICY}", knowledge="policy", about=about)
+
+
 def find_condition(name: str) -> Condition:
-    """A row of the table; or, by the name of a retention method, that method with distillation of Q-values."""
+    """A row of the table; or, by the name of a retention method, that method with distillation of Q-values; or
+    `NAME-policy`, a row that distils, with policies."""
+    base = name.removesuffix(POLICY)
+    if name not in CONDITIONS and base != name and base in CONDITIONS:
+        policy = as_policy(CONDITIONS[base])
+        if policy.name == name:
+            return policy
     if name not in CONDITIONS and name in RETENTIONS:
         return Condition(name, "distillation", RETENTIONS[name](), about=f"the retention method {name}")
     return CONDITIONS[name]

@@ -13,7 +13,7 @@ from reaper.errors import UserError
 from reaper.storage.manifests import Provenance
 from reaper.storage.records import TeacherSource
 from reaper.storage.store import Store
-from reaper.study.conditions import Condition
+from reaper.study.conditions import Condition, as_policy
 from reaper.study.kinds.base import Stage
 from reaper.study.kinds.external_teacher import TEACHER_WEIGHTS
 from reaper.study.options import StudyOptions
@@ -55,9 +55,7 @@ class ExternalTeachers:
         """The condition as it learns from these teachers: where one of them knows no values, all transfer policies."""
         if not condition.make_objective().needs_teacher:
             raise UserError(f"{condition.name} learns its tasks itself, by Q-learning: it takes no teachers")
-        if not self.only_policies or condition.knowledge == "policy" or not condition.make_objective().consolidates:
-            return condition
-        return replace(condition, name=f"{condition.name}-policy", knowledge="policy")
+        return as_policy(condition) if self.only_policies else condition
 
     def notices(self, sequence: Sequence) -> list[str]:
         """What the user should know about teachers without values."""

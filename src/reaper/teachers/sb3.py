@@ -59,10 +59,11 @@ class _Spaces:
             what = f"{kinds[0] or 'unknown'} observations and {kinds[1] or 'unknown'} actions"
             raise UserError(f"{source} has {what}; a teacher needs Box observations and Discrete actions")
         shape, self.dtype = observation.get("_shape"), str(observation.get("dtype"))
-        whole = isinstance(shape, list) and all(type(side) is int and 0 < side <= 2**20 for side in shape)
-        if not whole or len(shape) not in (1, 3) or (self.dtype == "uint8") != (len(shape) == 3):
+        sides: list[Any] = shape if isinstance(shape, list) else []
+        whole = all(type(side) is int and 0 < side <= 2**20 for side in sides)
+        if not whole or len(sides) not in (1, 3) or (self.dtype == "uint8") != (len(sides) == 3):
             raise UserError(f"{source} observes {self.dtype[:20]} {str(shape)[:60]}; supported: float vectors, images")
-        self.shape: list[int] = shape
+        self.shape: list[int] = sides
         try:
             self.num_actions = int(str(action.get("n")))
         except ValueError:

@@ -113,6 +113,17 @@ def test_policies_are_transferred_where_a_teacher_knows_no_values(tmp_path):
     assert result.finished
 
 
+def test_policies_can_be_asked_for(tmp_path):
+    teachers = {"catch": write_sb3(tmp_path / "a.zip")}
+    planned = study(teachers, ["RePR-policy", "RePR"], tasks="catch")
+    assert [chain.condition.knowledge for chain in planned.chains] == ["policy", "Q-values"]
+    assert [chain.condition.name for chain in planned.chains] == ["RePR-policy", "RePR"]
+    assert planned.notices == []
+    for name in ("PR-policy", "single-policy", "RePR-extend-policy-policy"):
+        with pytest.raises(UserError, match="unknown condition"):
+            plan_tiny([name])
+
+
 def test_functions_are_teachers_by_name_and_as_they_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_teacher.py").write_text(

@@ -71,6 +71,7 @@ def convert_run(record: Mapping[str, Any], stages: Mapping[str, OldStage], diges
     """A run's record; `stages` are those of format 2 whose specs are known, by digest."""
     continued = record.get("continued")
     known = {digest: stages[digest] for digest in _own_stages(record) if digest in stages}
+    roles: dict[str, Any] = {role: _now(record[role], digest_now) for role in ROLES}
     return RunRecord(
         name=record["name"],
         condition=convert_condition(record["condition"]),
@@ -81,7 +82,7 @@ def convert_run(record: Mapping[str, Any], stages: Mapping[str, OldStage], diges
         seed=record["seed"],
         command=convert_command(record.get("command", "")),
         settings=convert_settings(record["settings"]),
-        **{role: _now(record[role], digest_now) for role in ROLES},
+        **roles,
         random=digest_now(record["random"]) if record["random"] else None,
         stages={digest_now(digest): _entry(stage, digest_now) for digest, stage in known.items()},
         continued=ContinuedFrom(continued["from"], continued["contents"], continued["tasks"]) if continued else None,
