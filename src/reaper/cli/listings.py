@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from rich.console import Console
 
 from reaper.cli.tables import Row, fit, print_rows, print_with_text
+
+LONGEST_TITLES = 57  # characters, which fit into 80 columns beside the name and the kind
 
 
 def conditions(arguments: argparse.Namespace, console: Console) -> None:
@@ -27,26 +29,34 @@ def conditions(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def tasks(arguments: argparse.Namespace, console: Console) -> None:
-    from reaper.tasks.arcade import ARCADE
     from reaper.tasks.sequence import SEQUENCES, TASKS
+    from reaper.tasks.task import Task
 
     rows = [{"name": name, "kind": "sequence", "about": ", ".join(tasks)} for name, tasks in SEQUENCES.items()]
-    rows += [{"name": n, "kind": "task", "about": ARCADE[n].about if n in ARCADE else "registered"} for n in TASKS]
+    described = {name: task.about if isinstance(task, Task) else "" for name, task in TASKS.items()}
+    rows += [{"name": name, "kind": "task", "about": about or "registered"} for name, about in described.items()]
     if arguments.json:
         about = "uint8 images, discrete actions"
         rows += [{"name": "ALE/Breakout-v5, ...", "kind": "any Gymnasium id", "about": about}]
         print(json.dumps(rows, indent=1))
         return
     for row in rows:
-        row["about"] = _short(row["about"]) if row["kind"] == "task" else _titles(SEQUENCES[row["name"]])
+        row["about"] = _short(row["about"]) if row["kind"] == "task" else _titles(row["name"], SEQUENCES)
     print_rows(rows, ["name", "kind", "about"], console, one_line=True)
     console.print("\nand any Gymnasium id with uint8 images and discrete actions: ALE/Breakout-v5", highlight=False)
 
 
-def _titles(names: Sequence[str]) -> str:
+def _titles(name: str, sequences: Mapping[str, Sequence[str]]) -> str:
+    """The titles of its tasks; a long sequence starts with the name of the one that it continues."""
     from reaper.tasks.titles import short_title
 
-    return ", ".join(map(short_title, names))
+    tasks = sequences[name]
+    whole = ", ".join(map(short_title, tasks))
+    continued = [other for other, names in sequences.items() if other != name and tasks[: len(names)] == names]
+    if len(whole) <= LONGEST_TITLES or not continued:
+        return whole
+    longest = max(continued, key=lambda other: len(sequences[other]))
+    return ", ".join([longest, *map(short_title, tasks[len(sequences[longest]) :])])
 
 
 def _short(about: str) -> str:

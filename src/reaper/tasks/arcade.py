@@ -19,6 +19,7 @@ from reaper.tasks.board import (
     ROW_CHANGE,
     ROWS,
     ArcadeTask,
+    arcade_task,
     background,
 )
 from reaper.tasks.task import Task
@@ -263,15 +264,4 @@ class Chase(ArcadeTask):
         self.paint(frames, self.target_row, self.target_column, 255, height=self.size, width=self.size)
 
 
-def _task(game: type[ArcadeTask]) -> Task:
-    return Task(
-        name=game.name,
-        title=game.title,
-        num_actions=game.num_actions,
-        open=lambda options: game(options.num_envs),
-        observation=game.observation,
-        about=game.about,
-    )
-
-
-ARCADE: dict[str, Task] = {game.name: _task(game) for game in (Catch, Dodge, Shooter, Pong, Frog, Chase)}
+ARCADE: dict[str, Task] = {game.name: arcade_task(game) for game in (Catch, Dodge, Shooter, Pong, Frog, Chase)}

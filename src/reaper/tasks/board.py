@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from reaper.tasks.observation import ObservationSpec
-from reaper.tasks.task import Step, VectorTask
+from reaper.tasks.task import Step, Task, VectorTask
 
 CELLS = 8
 CELL_PIXELS = 2
@@ -23,6 +23,11 @@ def background(cells: np.ndarray) -> np.ndarray:
     """Turns one grey level per lattice cell, broadcast to (8, 8), into the pixels of a frame."""
     whole = np.broadcast_to(cells, (CELLS, CELLS)).astype(np.uint8)
     return whole.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
+
+
+def covers(start: np.ndarray, size: int, place: np.ndarray) -> np.ndarray:
+    """Whether `size` cells from `start` on include a place, in one dimension."""
+    return (place >= start) & (place < start + size)
 
 
 ROWS, COLUMNS = np.indices((CELLS, CELLS))
@@ -130,3 +135,14 @@ class ArcadeTask(VectorTask):
         for down in range(height):
             for right in range(width):
                 cells[env, (rows + down) % CELLS, :, (columns + right) % CELLS, :] = shades[:, None, None]
+
+
+def arcade_task(game: type[ArcadeTask]) -> Task:
+    return Task(
+        name=game.name,
+        title=game.title,
+        num_actions=game.num_actions,
+        open=lambda options: game(options.num_envs),
+        observation=game.observation,
+        about=game.about,
+    )

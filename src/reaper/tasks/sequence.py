@@ -13,6 +13,7 @@ from reaper.plugins import Registry
 from reaper.tasks.arcade import ARCADE
 from reaper.tasks.boards import BoardImages, image_side
 from reaper.tasks.identity import IdentifiedTask, place_of
+from reaper.tasks.more_arcade import MORE_ARCADE
 from reaper.tasks.observation import BOARD, IMAGE, VECTOR, ObservationSpec, state_spec
 from reaper.tasks.scaling import Scale, ScaledVectors, measure_scale
 from reaper.tasks.task import EnvOptions, Task, VectorTask
@@ -20,6 +21,7 @@ from reaper.tasks.titles import distinct
 
 ARCADE_3 = ("catch", "dodge", "shooter")
 ARCADE_6 = (*ARCADE_3, "pong", "frog", "chase")
+ARCADE_12 = (*ARCADE_6, "bricks", "snake", "flyer", "stacker", "lift", "sorter")
 ATARI_3 = ("ALE/RoadRunner-v5", "ALE/Boxing-v5", "ALE/Jamesbond-v5")
 ATARI_6 = (*ATARI_3, "ALE/Pong-v5", "ALE/Atlantis-v5", "ALE/Qbert-v5")
 CLASSIC_3 = ("CartPole-v1", "Acrobot-v1", "LunarLander-v3")
@@ -27,6 +29,7 @@ CLASSIC_3 = ("CartPole-v1", "Acrobot-v1", "LunarLander-v3")
 SEQUENCES: dict[str, tuple[str, ...]] = {
     "arcade-3": ARCADE_3,
     "arcade-6": ARCADE_6,
+    "arcade-12": ARCADE_12,
     "classic-3": CLASSIC_3,
     "atari-3": ATARI_3,
     "atari-3-rev": ATARI_3[::-1],
@@ -41,7 +44,7 @@ SETTINGS_BY_KIND = {
 }
 
 TASKS: Registry[Callable[[], Task] | Task] = Registry("task", "reaper.tasks")
-for _name, _task in ARCADE.items():
+for _name, _task in (ARCADE | MORE_ARCADE).items():
     TASKS[_name] = _task
 
 

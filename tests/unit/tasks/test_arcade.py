@@ -7,32 +7,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from arcade_play import GAMES, NUM_ENVS, act, mean_score, opened, played, random_policy, towards
 
 from reaper.tasks.arcade import ARCADE, Catch, Chase, Dodge, Frog, Pong, Shooter
 from reaper.tasks.board import DOWN, FIRE, LEFT, MAX_EPISODE_STEPS, NOOP, RIGHT, UP, ArcadeTask
 from reaper.tasks.observation import ObservationSpec
-from reaper.tasks.task import EnvOptions, Step
 
-NUM_ENVS = 8
-every_game = pytest.mark.parametrize("name", ARCADE)
-
-
-def opened(name: str, num_envs: int = NUM_ENVS) -> ArcadeTask:
-    task = ARCADE[name].open(EnvOptions(num_envs, ArcadeTask.observation))
-    assert isinstance(task, ArcadeTask)
-    return task
-
-
-def act(task: ArcadeTask, action: int | np.ndarray) -> Step:
-    task.send(np.full(task.num_envs, action) if isinstance(action, int) else action)
-    return task.receive()
-
-
-def played(name: str, seed: int, moves: int = 250) -> tuple[list[Step], np.ndarray]:
-    task = opened(name)
-    first = task.reset(seed)
-    choices = np.random.default_rng(1).integers(task.num_actions, size=(moves, NUM_ENVS))
-    return [act(task, row) for row in choices], first
+every_game = pytest.mark.parametrize("name", GAMES)
 
 
 @every_game
@@ -56,6 +37,12 @@ DIGESTS = {
     "pong": "00acdc469329efe7",
     "frog": "c66fa25ad14c8370",
     "chase": "4321b182e74a28ed",
+    "bricks": "0f13f66564051f84",
+    "snake": "0674561699d3d2c9",
+    "flyer": "375f066982dd3021",
+    "stacker": "f328f75755717ed6",
+    "lift": "379cbffae17cd675",
+    "sorter": "6518d5f8ca9f8470",
 }
 
 
@@ -89,6 +76,23 @@ def test_no_environment_depends_on_anothers_actions(name: str) -> None:
     assert np.array_equal(ours.reset(3), theirs.reset(3))
     for actions, others in zip(choices, changed, strict=True):
         assert np.array_equal(act(ours, actions).observations[0], act(theirs, others).observations[0])
+
+
+@every_game
+def test_many_environments_play_like_one(name: str) -> None:
+    many, one, drawn = opened(name), opened(name, num_envs=1), []
+    draw, env = many.random_int, 3
+
+    def record(high: int) -> np.ndarray:
+        drawn.append(draw(high))
+        return drawn[-1].copy()
+
+    many.random_int, one.random_int = record, lambda high: drawn.pop(0)[[env]]
+    assert np.array_equal(many.reset(4)[env], one.reset(4)[0])
+    for actions in np.random.default_rng(2).integers(6, size=(250, NUM_ENVS)):
+        step, alone = act(many, actions), act(one, actions[[env]])
+        assert all(np.array_equal(a[env], b[0]) for a, b in zip(vars(step).values(), vars(alone).values(), strict=True))
+        assert not drawn
 
 
 @every_game
@@ -142,7 +146,7 @@ def test_an_environment_resets_on_the_step_after_an_episode_ends(name: str) -> N
 
 
 def test_tasks_describe_themselves() -> None:
-    for name, task in ARCADE.items():
+    for name, task in GAMES.items():
         assert (task.name, task.num_actions) == (name, 6)
         assert task.observation == ObservationSpec((1, 16, 16))
         assert task.title
@@ -151,7 +155,7 @@ def test_tasks_describe_themselves() -> None:
 
 
 def test_backgrounds_are_distinguishable() -> None:
-    backgrounds = {name: opened(name).background.astype(int) for name in ARCADE}
+    backgrounds = {name: opened(name).background.astype(int) for name in GAMES}
     for one, other in combinations(backgrounds, 2):
         assert np.abs(backgrounds[one] - backgrounds[other]).mean() > 25, (one, other)
     assert all(background.min() > 0 for background in backgrounds.values())
@@ -257,10 +261,6 @@ def test_chase_scores_a_touch_and_moves_the_target_away() -> None:
     assert abs(task.target_column[0] - 4) >= Chase.size
 
 
-def towards(distance: np.ndarray, less: int, more: int) -> np.ndarray:
-    return np.where(distance < 0, less, np.where(distance > 0, more, NOOP))
-
-
 def skilled(task: ArcadeTask) -> np.ndarray:
     """A hand-written policy that reads the state of the environments."""
     match task:
@@ -290,26 +290,14 @@ def skilled(task: ArcadeTask) -> np.ndarray:
     raise AssertionError(task.name)
 
 
-def mean_score(name: str, skilful: bool) -> float:
-    task = opened(name, num_envs=32)
-    task.reset(11)
-    choices = np.random.default_rng(0)
-    score, over = np.zeros(task.num_envs), np.zeros(task.num_envs, dtype=bool)
-    while not over.all():
-        step = act(task, skilled(task) if skilful else choices.integers(task.num_actions, size=task.num_envs))
-        score += np.where(over, 0, step.rewards)
-        over |= step.done
-    return float(score.mean())
-
-
-@every_game
+@pytest.mark.parametrize("name", ARCADE)
 def test_skill_pays(name: str) -> None:
-    assert mean_score(name, skilful=False) < 4
-    assert 15 < mean_score(name, skilful=True) < 60
+    assert mean_score(name, random_policy()) < 4
+    assert 15 < mean_score(name, skilled) < 60
 
 
 def test_no_single_action_is_skill() -> None:
-    for name in ARCADE:
+    for name in GAMES:
         task = opened(name, num_envs=6 * NUM_ENVS)
         task.reset(0)
         actions = np.repeat(np.arange(6), NUM_ENVS)

@@ -10,6 +10,8 @@ def test_the_named_sequences_are_the_papers_and_ours():
     three, six = ["RoadRunner", "Boxing", "Jamesbond"], ["Pong", "Atlantis", "Qbert"]
     assert SEQUENCES["arcade-3"] == ("catch", "dodge", "shooter")
     assert SEQUENCES["arcade-6"] == ("catch", "dodge", "shooter", "pong", "frog", "chase")
+    later = ("bricks", "snake", "flyer", "stacker", "lift", "sorter")
+    assert SEQUENCES["arcade-12"] == (*SEQUENCES["arcade-6"], *later)
     assert SEQUENCES["atari-3"] == tuple(f"ALE/{name}-v5" for name in three)
     assert SEQUENCES["atari-3-rev"] == tuple(f"ALE/{name}-v5" for name in three[::-1])
     assert SEQUENCES["atari-6"] == tuple(f"ALE/{name}-v5" for name in three + six)
