@@ -36,14 +36,16 @@ def tasks(arguments: argparse.Namespace, console: Console) -> None:
     described = {name: task.about if isinstance(task, Task) else "" for name, task in TASKS.items()}
     rows += [{"name": name, "kind": "task", "about": about or "registered"} for name, about in described.items()]
     if arguments.json:
-        about = "uint8 images, discrete actions"
+        about = "uint8 images or vectors, discrete actions"
         rows += [{"name": "ALE/Breakout-v5, ...", "kind": "any Gymnasium id", "about": about}]
         print(json.dumps(rows, indent=1))
         return
     for row in rows:
         row["about"] = _short(row["about"]) if row["kind"] == "task" else _titles(row["name"], SEQUENCES)
     print_rows(rows, ["name", "kind", "about"], console, one_line=True)
-    console.print("\nand any Gymnasium id with uint8 images and discrete actions: ALE/Breakout-v5", highlight=False)
+    console.print(
+        "\nand any Gymnasium id with images or vectors and discrete actions: ALE/Breakout-v5", highlight=False
+    )
 
 
 def _titles(name: str, sequences: Mapping[str, Sequence[str]]) -> str:

@@ -104,6 +104,9 @@ def gymnasium_task(name: str) -> Task:
     """A registered Gymnasium environment as a task; an unsupported one is refused with the reason."""
     try:
         environment = gymnasium.make(name)
+    except gymnasium.error.DependencyNotInstalled as missing:
+        extra = "; pip install 'reaper-rl[classic]'" if "Box2D" in str(missing) else ""
+        raise UserError(f"{name} cannot be opened: {str(missing).partition(',')[0]}{extra}") from None
     except gymnasium.error.Error:
         raise unknown("task", name, gymnasium.registry) from None
     except ImportError as missing:

@@ -82,7 +82,7 @@ def test_an_agent_plays_what_it_has_learnt_as_in_training(run):
             break
     action, _ = agent.predict(here)
     assert 0 <= action < 3
-    with pytest.raises(UserError, match="no scale for .* MountainCar-v0, only of Acrobot-v1, CartPole-v1"):
+    with pytest.raises(UserError, match=r"no scale for .* MountainCar-v0, only of Acrobot-v1, CartPole-v1"):
         agent.wrap(gymnasium.make("MountainCar-v0"))
 
 
