@@ -56,7 +56,7 @@ MODERN = Settings(
 VECTOR = Settings(
     observation=ObservationSettings(frame_stack=1),
     network=NetworkSettings(initialisation="he"),
-    optimiser=OptimiserSettings(name="adam", learning_rate=3e-4, epsilon=1e-5),
+    optimiser=OptimiserSettings(name="adam", learning_rate=4e-4, epsilon=1e-5),
     training=TrainingSettings(
         num_envs=8,
         batch_size=64,
@@ -69,13 +69,20 @@ VECTOR = Settings(
         best_episodes=10,
     ),
     short_term=ShortTermSettings(
-        agent_steps=80_000, n_step=3, target="double", loss="huber", target_update_interval=1_000, best_window=5_000
+        agent_steps=80_000, n_step=3, target="double", loss="huber", target_update_interval=250, best_window=5_000
     ),
     long_term=LongTermSettings(agent_steps=40_000, targets="advantages", best_window=5_000),
     generator=GeneratorSettings(pseudo_items=100_000),
     evaluation=EvaluationSettings(interval=25_000, min_interval=1_000, epsilon=0.0),
     methods={
-        "gan": {"latent_size": 32, "steps": 20_000, "batch_size": 128, "noise": 0.0},
+        "gan": {
+            "latent_size": 32,
+            "steps": 20_000,
+            "batch_size": 64,
+            "gradient_penalty": 1.0,
+            "noise": 0.0,
+            "average": 0.995,
+        },
         "rehearsal": {"capacity": 100_000},
         "limited-rehearsal": {"capacity": 1_000},
         "compressed-rehearsal": {"capacity": 1_000, "max_items": 100_000},

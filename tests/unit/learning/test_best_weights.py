@@ -97,3 +97,24 @@ def test_a_checkpoint_of_0_2_is_restored():
     train(resumed, (2.0, [8.0]))
     assert resumed.record() == {"by": "score", "windows": 1, "value": 7.0}
     assert chosen(resumed) == 1.0
+
+
+def test_an_average_is_kept_in_place_of_the_weights():
+    best = BestWeights(weights(), 10, by_score=True, average=0.75)
+    best.weights.values.fill_(0.0)
+    best.average.fill_(0.0)
+    for value, scores in [(4.0, [1.0]), (8.0, [3.0]), (100.0, [2.0])]:
+        best.weights.values.fill_(value)
+        best.follow()
+        best.scores = scores
+        best.end_window()
+    assert chosen(best) == 0.75 * 1.0 + 0.25 * 8.0
+
+
+def test_an_average_survives_a_checkpoint_and_is_kept_where_no_window_counts():
+    best, resumed = (BestWeights(weights(), 10, by_score=True, average=0.5) for _ in range(2))
+    best.average.fill_(2.0)
+    best.weights.values.fill_(6.0)
+    best.follow()
+    resumed.restore(best.state())
+    assert chosen(resumed) == 4.0

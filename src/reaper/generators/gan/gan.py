@@ -50,6 +50,11 @@ class GAN(Generator):
     drift: float = setting(1e-6, "weight of the drift term", minimum=0)
     noise: float = setting(10.0, "noise on what the discriminator sees, on the scale of raw pixels", minimum=0)
 
+    average: float = probability(
+        0.0,
+        "decay, per step of both networks, of a running average of the generator's weights; that is then kept; 0: none",
+    )
+
     def training(
         self, context: Context, new_states: StateSource, pseudo_items: Items | None, num_tasks: int
     ) -> AdversarialTraining:

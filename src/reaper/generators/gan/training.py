@@ -17,6 +17,7 @@ from reaper.generators.base import GeneratorTraining, Tensors
 from reaper.generators.gan.generator import FittedGAN
 from reaper.memory.items import Items, StateSource
 from reaper.randomness import RNG
+from reaper.state import State
 
 if TYPE_CHECKING:
     from reaper.generators.gan.gan import GAN
@@ -107,6 +108,7 @@ class AdversarialTraining(GeneratorTraining):
         on_cpu = context.device.type == "cpu"
         compiles = context.compiles and not on_cpu and gan.steps >= MIN_UPDATES
         compute_dtype = context.compute_dtype if compiles or on_cpu else None
+        self.gan = gan
         self.pair = pair = Adversaries(context, gan, states, compute_dtype)
         d_weights, g_weights = FlatWeights(pair.discriminator), FlatWeights(pair.generator)
         d_optimiser, g_optimiser = (
@@ -116,6 +118,8 @@ class AdversarialTraining(GeneratorTraining):
         options: dict[str, Any] = {"compiles": compiles, "compute_dtype": compute_dtype, "concurrent_gradients": False}
         self.update_d = Update(d_weights, d_optimiser, pair.discriminator_loss, **options)
         self.update_g = Update(g_weights, g_optimiser, pair.generator_loss, **options)
+        # Generator and discriminator of a small GAN circle around where they would meet; the average is closer to it.
+        self.weights, self.average = g_weights, g_weights.values.clone() if gan.average else None
         self.last_losses = torch.zeros(2, device=context.device)  # of discriminator and generator
         self._step = self.both
         self.parts |= {"d_weights": d_weights, "g_weights": g_weights}
@@ -125,6 +129,8 @@ class AdversarialTraining(GeneratorTraining):
         """One step of each network."""
         self.last_losses[0] = self.update_d(*self.pair.discriminator_batch())
         self.last_losses[1] = self.update_g(*self.pair.generator_batch())
+        if self.average is not None:
+            self.average.lerp_(self.weights.values, 1 - self.gan.average)
 
     def begin(self) -> None:
         self.pair.generator.train()
@@ -142,5 +148,15 @@ class AdversarialTraining(GeneratorTraining):
         discriminator, generator = self.last_losses.tolist()
         return {"discriminator": discriminator, "generator": generator}
 
+    def state(self) -> State:
+        return {**super().state(), **({} if self.average is None else {"average": self.average})}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        if self.average is not None:
+            self.average.copy_(state["average"])
+
     def fitted(self) -> FittedGAN:
+        if self.average is not None:
+            self.weights.values.copy_(self.average)
         return FittedGAN(self.pair.generator.eval())
