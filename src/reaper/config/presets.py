@@ -56,7 +56,7 @@ MODERN = Settings(
 VECTOR = Settings(
     observation=ObservationSettings(frame_stack=1),
     network=NetworkSettings(initialisation="he"),
-    optimiser=OptimiserSettings(name="adam", learning_rate=4e-4, epsilon=1e-5),
+    optimiser=OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5),
     training=TrainingSettings(
         num_envs=8,
         batch_size=64,
@@ -69,7 +69,7 @@ VECTOR = Settings(
         best_episodes=10,
     ),
     short_term=ShortTermSettings(
-        agent_steps=80_000, n_step=3, target="double", loss="huber", target_update_interval=250, best_window=5_000
+        agent_steps=80_000, n_step=3, target="double", loss="huber", target_update_interval=500, best_window=5_000
     ),
     long_term=LongTermSettings(agent_steps=40_000, targets="advantages", best_window=5_000),
     generator=GeneratorSettings(pseudo_items=100_000),
