@@ -35,6 +35,7 @@ COMMANDS = {
     "verify": "files",
     "convert": "files",
     "bench": "bench",
+    "generator-bench": "generator_bench",
     "conditions": "listings",
     "tasks": "listings",
     "engines": "listings",
@@ -87,7 +88,7 @@ def _dispatch(words: Sequence[str]) -> int:
         _refuse(extra[0], parser, arguments.command)
     arguments.dotted = dotted
     module = importlib.import_module(f"reaper.cli.{COMMANDS[arguments.command]}")
-    name = "import_" if arguments.command == "import" else arguments.command
+    name = "import_" if arguments.command == "import" else arguments.command.replace("-", "_")
     return getattr(module, name)(arguments, Console()) or 0
 
 

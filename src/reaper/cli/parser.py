@@ -158,6 +158,12 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument("--repeats", type=int, default=3, help="measurements per median (default: %(default)s)")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to a file")
 
+    generators = commands.add_parser(
+        "generator-bench", help="measure the generators of finished runs, and whether that predicts what was retained"
+    )
+    generators.add_argument("outs", type=Path, nargs="+", metavar="OUT", help="output folder of a run; several compare")
+    generators.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to a file")
+
 
 def _add_listings(commands: Any) -> None:
     for name, about in (

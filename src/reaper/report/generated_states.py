@@ -195,5 +195,9 @@ class TaskClassifier:
         pixels = torch.nn.functional.adaptive_avg_pool2d(frames, side).flatten(1)
         return torch.cat([pixels, torch.ones(len(pixels), 1)], dim=1)
 
+    def scores(self, states: np.ndarray) -> np.ndarray:
+        """(count, tasks): near one for the state's own task, near zero for the others."""
+        return (self._features(states) @ self.weights).numpy()
+
     def __call__(self, states: np.ndarray) -> np.ndarray:
-        return (self._features(states) @ self.weights).argmax(dim=1).numpy()
+        return self.scores(states).argmax(axis=1)
