@@ -234,6 +234,7 @@ class RandomCommands:
         sandbox, folders = self._sandbox, ("missing", "empty", "missing/deep/er")
         places = {
             "out": ((sandbox.store, sandbox.store, *folders), (*sandbox.others, *sandbox.packs)),
+            "outs": ((sandbox.store,), (*sandbox.others, *sandbox.packs)),
             "file": ((*sandbox.packs, "new.reaper"), sandbox.others),
             "path": ((sandbox.store, *sandbox.packs, "pretrained:arcade-3"), sandbox.others),
             "continue_from": ((sandbox.store, *sandbox.packs, "pretrained:arcade-3"), sandbox.others),
