@@ -179,7 +179,7 @@ _row(
     "RePR-plus",
     "distillation",
     MixedRehearsal(),
-    "a narrower generator, and compressed items in the bytes that it frees",
+    "a narrower generator and compressed items",
     overrides={"gan.narrow": 2},
 )
 _row("RePR-untrained", "distillation", UntrainedGenerator(), "a control: the generator is never trained")
