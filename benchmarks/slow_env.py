@@ -11,7 +11,7 @@ import numpy as np
 EPISODE = 200  # steps
 
 
-class SlowEnv(gymnasium.Env[np.ndarray, int]):
+class SlowEnv(gymnasium.Env[np.ndarray, np.int64]):
     """Computes, or only waits, for so many milliseconds per step."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (84, 84), np.uint8)
@@ -25,7 +25,7 @@ class SlowEnv(gymnasium.Env[np.ndarray, int]):
         self.age = 0
         return self._image(), {}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict]:
         end = time.thread_time() + self.seconds
         if self.waits:
             time.sleep(self.seconds)

@@ -7,6 +7,7 @@ from html import escape
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -158,4 +159,4 @@ def _shown(pixels: np.ndarray, theme: Theme) -> np.ndarray:
     """Colours from 0 to 1, gaps in the background's; matplotlib colours grey pixels itself."""
     if pixels.ndim == 2:
         return pixels
-    return np.where(np.isnan(pixels), mpl.colors.to_rgb(theme.background), pixels / 255)
+    return np.where(np.isnan(pixels), to_rgb(theme.background), pixels / 255)

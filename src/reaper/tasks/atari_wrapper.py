@@ -110,8 +110,9 @@ def joystick_to_minimal(name: str) -> list[int]:
     joystick action that maps to one of these is that very action: ale-py lists those that add a direction later."""
     import ale_py
     import gymnasium
+    from ale_py import roms
 
     emulator = ale_py.ALEInterface()
-    emulator.loadROM(ale_py.roms.get_rom_path(gymnasium.spec(name).kwargs["game"]))
+    emulator.loadROM(str(roms.get_rom_path(gymnasium.spec(name).kwargs["game"])))
     minimal = [action.name for action in emulator.getMinimalActionSet()]
     return [nearest_action(action.name, minimal) for action in emulator.getLegalActionSet()]

@@ -73,7 +73,8 @@ def is_board(space: Space) -> bool:
 
 
 def board_spec(space: Space) -> ObservationSpec:
-    height, width, *channels = space.shape or ()
+    assert space.shape is not None  # `is_board`
+    height, width, *channels = space.shape
     return ObservationSpec((*(channels or [1]), height, width), kind=BOARD)
 
 

@@ -15,7 +15,7 @@ import os
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -148,11 +148,9 @@ def choose_workers(name: str, num_envs: int) -> int:
 def measure(name: str) -> StepCost:
     """Steps two copies with the same seed and actions, at random. One that fails here is said to be cheap and
     deterministic: it will fail again where the error can be reported."""
-    try:
-        with make_copy(find_spec(name)) as first, make_copy(find_spec(name)) as second:
-            return _measure(first, second)
-    except Exception:
-        return StepCost(0.0, 0.0, True)
+    with suppress(Exception), make_copy(find_spec(name)) as first, make_copy(find_spec(name)) as second:
+        return _measure(first, second)
+    return StepCost(0.0, 0.0, True)
 
 
 def _measure(first: gymnasium.Env, second: gymnasium.Env) -> StepCost:
