@@ -39,9 +39,7 @@ def main() -> None:
     parser.add_argument("--waits", action="store_true", help="the environment waits instead of computing")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    gymnasium.register(
-        NAME, lambda **kwargs: SlowEnv(**kwargs), kwargs={"milliseconds": options.milliseconds, "waits": options.waits}
-    )
+    gymnasium.register(NAME, "slow_env:SlowEnv", kwargs={"milliseconds": options.milliseconds, "waits": options.waits})
     num_envs, workers = options.num_envs, choose_workers(NAME, options.num_envs)
     ours = {
         "one thread": open_stepper(NAME, num_envs, 0),
