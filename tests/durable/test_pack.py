@@ -25,7 +25,7 @@ from reaper.storage.records import StoreHeader
 from reaper.storage.store import Store
 from reaper.storage.verify import verify
 from reaper.study.chains import build_chain
-from reaper.tasks.sequence import Sequence, find_sequence
+from reaper.tasks.sequence import find_sequence
 
 
 def test_a_run_is_moved_whole(two_seeds, tmp_path):
@@ -210,19 +210,15 @@ def test_fisher_matrices_stay_in_full_precision():
     assert kept == {"fisher.w": torch.float32, "generator.w": torch.float16, "items.0": torch.uint8}
 
 
-class EighteenActions(Sequence):
-    num_actions = 18
-
-
 def test_a_memory_of_atari_size_is_under_12_mib(tmp_path):
     """RePR's agent and generator at the paper's size; the size does not depend on the values of weights."""
-    chain = build_chain(reaper.CONDITIONS["RePR"], EighteenActions("catch", find_sequence("catch").tasks), 0, PAPER)
+    chain = build_chain(reaper.CONDITIONS["RePR"], find_sequence("ALE/Boxing-v5"), 0, PAPER)
     context, stage = Context(PAPER, 18, 0, ("size",)), chain.memories[0]
     generator = generator_for(PAPER).untrained(context)
     retained = {f"generator.{name}": tensor for name, tensor in generator.state().items()}
     store = Store.open_for(tmp_path / "out", StoreHeader("1", "paper", 1.0, to_json(PAPER)))
     tensors = {"agent": state_tensors(context.q_network()), "retained": retained}
-    store.write_stage(stage.manifest, tensors, {"memory": {"tasks": ["catch"]}}, Provenance())
+    store.write_stage(stage.manifest, tensors, {"memory": {"tasks": ["ALE/Boxing-v5"]}}, Provenance())
     store.write_run(chain.record())
     store.close()
     words = ["export", str(tmp_path / "out"), str(tmp_path / "memory.reaper"), "--what", "weights", "--half"]

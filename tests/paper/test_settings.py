@@ -22,6 +22,10 @@ def test_the_gan_is_trained_as_in_the_appendix():
         "gradient_penalty": 10.0,
         "drift": 1e-6,
         "noise": 10.0,
+        # Later improvements, which the paper does not have:
+        "narrow": 1,
+        "warm_start": False,
+        "average": 0.0,
     }
 
 

@@ -175,6 +175,7 @@ _row(
 
 _row("RePR-rev", "distillation", PseudoRehearsal(), "the tasks in reverse order", reverse=True)
 _row("single", "single-task", NoRetention(), "one DQN per task: the reference for every score")
+_row("RePR-untrained", "distillation", UntrainedGenerator(), "a control: the generator is never trained")
 _row(
     "RePR-plus",
     "distillation",
@@ -182,4 +183,3 @@ _row(
     "a narrower generator and compressed items",
     overrides={"gan.narrow": 2},
 )
-_row("RePR-untrained", "distillation", UntrainedGenerator(), "a control: the generator is never trained")

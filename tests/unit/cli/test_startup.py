@@ -33,7 +33,7 @@ def test_every_command_of_the_parser_has_a_function():
     commands = next(action for action in build_parser()._actions if action.dest == "command").choices
     assert set(commands) == set(COMMANDS)
     for command, module in COMMANDS.items():
-        name = "import_" if command == "import" else command
+        name = "import_" if command == "import" else command.replace("-", "_")
         assert callable(getattr(importlib.import_module(f"reaper.cli.{module}"), name))
 
 
