@@ -34,15 +34,14 @@ def test_a_killed_run_results_in_the_same_bytes(tmp_path):
     assert report["resumed"] >= 4  # most attempts resumed in the middle of a stage
 
 
+@pytest.mark.long
 def test_ten_kills_of_a_sequence_with_vectors(tmp_path):
     report = kill_and_compare(tmp_path, 10, ["RePR"], mode="vectors")
     assert report["resumed"] >= 4
 
 
-@pytest.mark.parametrize(
-    ("experiment", "hits"),
-    [("item-quality", {"student": 6}), pytest.param("overlap", {"fisher": 4}, marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("experiment", "hits"), [("item-quality", {"student": 6}), ("overlap", {"fisher": 4})])
 def test_stages_of_analyses_resume_exactly(tmp_path, experiment, hits):
     command = [sys.executable, str(KILLER.with_name("analyses_killer.py")), str(tmp_path), experiment]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

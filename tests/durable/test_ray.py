@@ -87,6 +87,7 @@ class KillingANode(Events):
             self.cluster.remove_node(self.cluster.second, allow_graceful=False)
 
 
+@pytest.mark.long
 def test_a_study_survives_a_node_that_dies_during_a_stage(tmp_path, cluster):
     conditions, tasks = ["RePR", "no-reh"], "catch,dodge"
     run_plan(two_workers(conditions, tasks, overrides=LONGER), tmp_path / "local", lambda stage, event: None)
