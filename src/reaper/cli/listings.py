@@ -11,7 +11,7 @@ from rich.console import Console
 
 from reaper.cli.tables import Row, fit, print_rows, print_with_text
 
-LONGEST_TITLES = 57  # characters, which fit into 80 columns beside the name and the kind
+LONGEST_TITLES = 57  # characters, which fit into 80 columns with the name and the kind
 
 
 def conditions(arguments: argparse.Namespace, console: Console) -> None:

@@ -14,7 +14,7 @@ from reaper.storage.files import atomic_dir
 _MODULE = '''"""An agent that reaper exported. Needs torch only:
 
     from agent import load
-    network = load()                                    # reads agent.pt beside this file
+    network = load()                                    # reads agent.pt, next to this file
     actions = network(states).argmax(dim=1)             # states: {dtype} (N, {shape})
 """
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import torch
 
 from reaper.context import Context
+from reaper.errors import UserError
 from reaper.memory.items import Items, StateSource
 from reaper.state import Parts, Rows, State
 from reaper.storage.checkpoints import check_finite
@@ -76,7 +77,7 @@ class GeneratorTraining(ABC):
 
     def start_from(self, previous: Tensors) -> None:
         """Starts from the state of the previous generator instead of a fresh one, if `Generator.warm_start`."""
-        raise NotImplementedError(f"{type(self).__name__} has no warm start")
+        raise UserError("this generator has no warm start")
 
     @abstractmethod
     def step(self) -> None:

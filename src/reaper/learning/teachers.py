@@ -47,7 +47,22 @@ class Teacher(Protocol):
         ...
 
 
-class DQNTeacher:
+class NetworkTeacher:
+    """What teachers with a network have in common."""
+
+    def __init__(self, context: Context, network: torch.nn.Module) -> None:
+        self.network, self._forward = network, context.compile(forward)
+
+    @property
+    def policy(self) -> torch.nn.Module:
+        return self.network
+
+    @torch.no_grad()
+    def outputs(self, states: torch.Tensor) -> torch.Tensor:
+        return self._forward(self.network, states)
+
+
+class DQNTeacher(NetworkTeacher):
     """A DQN that short-term learning has trained."""
 
     kind: OutputKind = "values"
@@ -63,22 +78,13 @@ class DQNTeacher:
     ) -> None:
         self.weights, self.value_mean, self.value_std = weights, value_mean, value_std
         self.advantage_std = value_std if advantage_std is None else advantage_std
-        self.network = context.q_network(weights)
-        self._forward = context.compile(forward)
-
-    @property
-    def policy(self) -> torch.nn.Module:
-        return self.network
-
-    @torch.no_grad()
-    def outputs(self, states: torch.Tensor) -> torch.Tensor:
-        return self._forward(self.network, states)
+        super().__init__(context, context.q_network(weights))
 
     def state(self) -> dict[str, torch.Tensor]:
         return self.weights
 
 
-class ExternalTeacher:
+class ExternalTeacher(NetworkTeacher):
     """An agent that was trained elsewhere, fitted to the sequence. Its network is no Q-network of ours, so the first
     long-term agent has to learn from it, too."""
 
@@ -87,16 +93,7 @@ class ExternalTeacher:
         self.kind: OutputKind = kind
         self.value_mean, self.value_std = measured.get("mean", 0.0), measured.get("deviation", 1.0)
         self.advantage_std = measured.get("advantage_deviation", self.value_std)
-        self.network = network.to(context.device)
-        self._forward = context.compile(forward)
-
-    @property
-    def policy(self) -> torch.nn.Module:
-        return self.network
-
-    @torch.no_grad()
-    def outputs(self, states: torch.Tensor) -> torch.Tensor:
-        return self._forward(self.network, states)
+        super().__init__(context, network.to(context.device))
 
     def state(self) -> None:
         return None

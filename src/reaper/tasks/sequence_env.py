@@ -3,7 +3,7 @@
     reset(seed=0)  task 1, episode 1 ... until `steps_per_task` steps are done, then the episode is truncated
     reset()        task 2 (info["task_switch"] is True), ...
 
-The last task goes on for as long as it is stepped. A seed starts the sequence anew.
+The last task continues for as long as it is stepped. A seed starts the sequence anew.
 """
 
 from __future__ import annotations

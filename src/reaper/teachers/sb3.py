@@ -1,7 +1,7 @@
 """Agents of Stable-Baselines3: DQN and QR-DQN (Q-values), PPO and A2C (action probabilities); MLP and CNN policies.
 
 A saved agent is a zip with its settings as JSON (`data`) and its weights (`policy.pth`). The JSON also holds pickles
-(fields `:serialized:`), which are never decoded. What is needed stands beside them in clear.
+(fields `:serialized:`), which are never decoded. What is needed is plain JSON.
 """
 
 from __future__ import annotations
