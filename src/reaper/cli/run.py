@@ -107,6 +107,9 @@ def _run_and_report(conditions: Sequence[str], options: StudyOptions, console: C
 
 
 def _report(options: StudyOptions, console: Console, experiment: str | None = None) -> None:
+    if not options.report:
+        print(f"finished: {options.out}")
+        return
     from reaper.cli.reports import print_report
 
     print_report(options.out, console, experiment=experiment)

@@ -118,6 +118,7 @@ class StudyOptions:
         "local", "what runs the stages: local, ray, or a plugin (see `reaper engines`)", metavar="NAME"
     )
     tensorboard: bool = option(True, "write no TensorBoard curves to OUT/tensorboard")
+    report: bool = option(True, "end without tables and without the report page; `reaper report` writes them later")
     wandb: bool = option(False, "also log curves, images and scores to Weights & Biases")
     log: str = option(
         "auto",
