@@ -146,3 +146,7 @@ def test_progress_is_text_and_on_request_one_json_object_per_line(tmp_path, capf
     assert max(event["stages_finished"] for event in events) == events[0]["stages"]
     assert "no-reh" in output.out
     assert (tmp_path / "run" / "report" / "index.html").exists()
+    shutil.rmtree(tmp_path / "run" / "report")
+    assert main([*words, "--no-report"]) == 0
+    assert capfd.readouterr().out == f"finished: {tmp_path / 'run'}\n"
+    assert not (tmp_path / "run" / "report").exists()

@@ -35,13 +35,16 @@ def test_every_option_is_a_flag_or_a_dotted_name():
 
 def test_flags_become_options():
     options = parsed(
-        *shlex.split("run RePR --seeds 1 2 --out runs/mine --no-tensorboard --wandb --workers 2 --from-seed 3"),
+        *shlex.split(
+            "run RePR --seeds 1 2 --out runs/mine --no-tensorboard --no-report --wandb --workers 2 --from-seed 3"
+        ),
         *shlex.split("--continue-from pretrained:arcade-3 --engine ray --ray.store fetch --long-term.alpha=0.5"),
     )
     assert options == StudyOptions(
         seeds=(1, 2),
         out=Path("runs/mine"),
         tensorboard=False,
+        report=False,
         wandb=True,
         workers=2,
         continue_from="pretrained:arcade-3",
