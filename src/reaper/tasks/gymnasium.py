@@ -110,6 +110,9 @@ def gymnasium_task(name: str) -> Task:
     except gymnasium.error.Error:
         raise unknown("task", name, gymnasium.registry) from None
     except ImportError as missing:
+        if name.startswith("minigrid:"):
+            reason = str(missing).partition(". ")[0]  # Gymnasium adds a second sentence about registration
+            raise UserError(f"{name} cannot be opened: {reason}; pip install 'reaper-rl[minigrid]'") from None
         raise UserError(f"{name} cannot be opened: {missing}") from None
     observation, action = environment.observation_space, environment.action_space
     environment.close()

@@ -25,12 +25,14 @@ ARCADE_12 = (*ARCADE_6, "bricks", "snake", "flyer", "stacker", "lift", "sorter")
 ATARI_3 = ("ALE/RoadRunner-v5", "ALE/Boxing-v5", "ALE/Jamesbond-v5")
 ATARI_6 = (*ATARI_3, "ALE/Pong-v5", "ALE/Atlantis-v5", "ALE/Qbert-v5")
 CLASSIC_3 = ("CartPole-v1", "Acrobot-v1", "LunarLander-v3")
+MINIGRID_3 = tuple(f"minigrid:MiniGrid-{name}-v0" for name in ("LavaGapS5", "DoorKey-5x5", "Dynamic-Obstacles-5x5"))
 
 SEQUENCES: dict[str, tuple[str, ...]] = {
     "arcade-3": ARCADE_3,
     "arcade-6": ARCADE_6,
     "arcade-12": ARCADE_12,
     "classic-3": CLASSIC_3,
+    "minigrid-3": MINIGRID_3,
     "atari-3": ATARI_3,
     "atari-3-rev": ATARI_3[::-1],
     "atari-6": ATARI_6,

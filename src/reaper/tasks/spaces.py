@@ -5,6 +5,7 @@
     Box or MultiBinary (height, width[, channels]) of       boards, their values spread over 0 to 255 by the bounds
     booleans or integers, with finite bounds, otherwise
     Box or MultiBinary with one axis                        vectors
+    MiniGrid's Dict of image, direction and mission         boards: the image alone (minigrid.py)
     Discrete, MultiDiscrete, Dict, Tuple                    vectors, by Gymnasium's `flatten`: one-hot where discrete
 
 Boards of three channels and uint8 that are declared as 0 to 255 cannot be told from images; below `SMALLEST_IMAGE`
@@ -19,6 +20,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 from gymnasium.wrappers import FlattenObservation
 
 from reaper.errors import UserError
+from reaper.tasks.minigrid import board_space, board_view, is_minigrid
 from reaper.tasks.observation import BOARD, COLOURS, ObservationSpec, vector_spec
 
 SMALLEST_IMAGE = 12  # pixels per side
@@ -28,11 +30,15 @@ MAX_CELLS = 84  # of a board, per side
 
 def as_array(env: gymnasium.Env) -> gymnasium.Env:
     """The environment, with observations in one array."""
+    if is_minigrid(env.observation_space):
+        return board_view(env)
     return env if isinstance(env.observation_space, Box | MultiBinary) else FlattenObservation(env)
 
 
 def emitted_spec(name: str, space: Space) -> ObservationSpec | None:
     """What a task with this space emits; a space that cannot work is refused with the closest that can."""
+    if is_minigrid(space):
+        space = board_space(space)
     if is_image(space):
         return None
     if is_board(space):

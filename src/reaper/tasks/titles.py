@@ -11,6 +11,7 @@ GAMES = {"jamesbond": "James Bond", "qbert": "Q*bert"}  # where the name in the 
 def short_title(name: str) -> str:
     """A title for a Gymnasium id: Breakout for `Mini/breakout-v0`, Space Invaders for `SpaceInvadersNoFrameskip-v4`."""
     plain = name.rpartition(":")[2].rpartition("/")[2]
+    plain = plain.removeprefix("MiniGrid-")
     plain = re.sub(r"(-?NoFrameskip|-?Deterministic)?(-v\d+)?$", "", plain)
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", plain).replace("_", " ").replace("-", " ").split()
     title = " ".join(word[0].upper() + word[1:] for word in words)
