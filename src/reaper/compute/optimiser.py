@@ -96,6 +96,16 @@ class Optimiser(ABC):
 
     def __init__(self, weights: FlatWeights, *averages: torch.Tensor) -> None:
         self.weights, self.averages = weights, averages
+        self.rate_factor: torch.Tensor | None = None  # multiplies the learning rate; None: always one
+
+    def anneal(self, factor: float) -> None:
+        """Sets the learning rate to this factor of its full value. A tensor, so that a captured step follows it."""
+        if self.rate_factor is None:
+            self.rate_factor = torch.ones((), device=self.weights.values.device)
+        self.rate_factor.fill_(factor)
+
+    def _annealed(self, direction: torch.Tensor) -> torch.Tensor:
+        return direction if self.rate_factor is None else direction * self.rate_factor
 
     def step(self, gradients: Sequence[torch.Tensor], slices: Sequence[Slices] | None = None) -> None:
         """With one flat gradient, or with one gradient per parameter and their `slices`."""
@@ -130,7 +140,7 @@ class RMSProp(Optimiser):
 
     def apply(self, g: torch.Tensor, values: torch.Tensor, mean_square: torch.Tensor) -> None:
         mean_square.mul_(self.decay).addcmul_(g, g, value=1 - self.decay)
-        values.addcmul_(g, (mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
+        values.addcmul_(self._annealed(g), (mean_square + self.epsilon).rsqrt_(), value=-self.learning_rate)
 
     def state(self) -> State:
         return {"mean_square": self.mean_square}
@@ -159,14 +169,23 @@ class Adam(Optimiser):
         mean.mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         mean_square.mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         scale = (mean_square / second).sqrt_().add_(self.epsilon).mul_(first)
-        values.addcdiv_(mean, scale, value=-self.learning_rate)
+        values.addcdiv_(self._annealed(mean), scale, value=-self.learning_rate)
 
     def state(self) -> State:
         return {"mean": self.mean, "mean_square": self.mean_square, "powers": self.powers}
 
 
+def annealed_rate(done: float, annealing: float) -> float:
+    """The factor of the learning rate after a share of training: one, then linearly to zero at the end."""
+    return min(1.0, (1 - done) / annealing) if annealing else 1.0
+
+
 def agent_optimiser(settings: OptimiserSettings, weights: FlatWeights) -> Optimiser:
     """The optimiser of a DQN: the paper's RMSProp, or Adam in presets that choose it."""
     if settings.name == "adam":
-        return Adam(weights, settings.learning_rate, 0.9, 0.999, settings.epsilon)
-    return RMSProp(weights, settings.learning_rate, settings.decay, settings.epsilon)
+        optimiser = Adam(weights, settings.learning_rate, 0.9, 0.999, settings.epsilon)
+    else:
+        optimiser = RMSProp(weights, settings.learning_rate, settings.decay, settings.epsilon)
+    if settings.annealing:
+        optimiser.anneal(1.0)  # before the first step is traced or captured
+    return optimiser

@@ -69,6 +69,9 @@ class OptimiserSettings:
     decay: float = probability(0.99, "decay of RMSProp's mean square; unused by Adam")
     epsilon: float = positive(1e-6, "added to the denominator of a step")
     max_grad_norm: float = positive(10.0, "global norm to which gradients are clipped")
+    annealing: float = probability(
+        0.0, "share of training, at its end, in which the learning rate falls linearly to zero; 0: it is constant"
+    )
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,10 @@ class LongTermSettings:
     targets: str = setting(
         "values",
         "what is distilled where a condition distils Q-values. values: as they are; advantages: the part that differs "
-        "between actions, divided by its standard deviation in each task",
-        choices=("values", "advantages"),
+        "between actions, divided by its standard deviation in each task; policy: a softmax of these advantages",
+        choices=("values", "advantages", "policy"),
     )
+    temperature: float = positive(0.1, "of that softmax")
     alpha: float = probability(0.55, "weight of the new task against the retained ones", from_second_task=True)
     late_alpha: float = probability(0.55, "the same from task `late-from` on", from_second_task=True)
     late_from: int = positive(5, "first task, counted from one, that uses `late-alpha`", from_second_task=True)

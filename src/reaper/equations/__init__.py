@@ -25,7 +25,17 @@ from .consolidation import (
     oewc_fisher_update,
     oewc_loss,
 )
-from .distillation import advantages, distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, repr_loss, standardise
+from .distillation import (
+    advantages,
+    distill_loss,
+    distill_loss_policy,
+    pr_loss,
+    pr_loss_policy,
+    repr_loss,
+    soft_policy,
+    soft_policy_loss,
+    standardise,
+)
 from .q_learning import (
     bootstrap,
     double_q_values,
@@ -76,6 +86,8 @@ __all__ = [
     "repr_loss",
     "rescale",
     "score_gradients",
+    "soft_policy",
+    "soft_policy_loss",
     "soft_quantiles",
     "soft_values",
     "standardise",

@@ -57,6 +57,23 @@ def pr_loss_policy(student_logits: Tensor, previous_logits: Tensor) -> Tensor:
     return _cross_entropy(student_logits, previous_logits.softmax(dim=1))
 
 
+def soft_policy(q_values: Tensor, temperature: float | Tensor) -> Tensor:
+    """softmax(q / temperature): a policy that is the surer of an action, the larger its advantage (Rusu et al. 2015).
+
+    q_values (N, A) -> probabilities (N, A).
+    """
+    return (q_values / temperature).softmax(dim=1)
+
+
+def soft_policy_loss(student_logits: Tensor, probabilities: Tensor) -> Tensor:
+    """Cross-entropy of the student's softmax with a policy; actions beyond that policy's get a probability of zero.
+
+    student_logits (N, A), probabilities (N, A) or only of the first actions, those that the task has -> (N,).
+    """
+    lacking = student_logits.shape[1] - probabilities.shape[1]
+    return _cross_entropy(student_logits, F.pad(probabilities, (0, lacking)) if lacking else probabilities)
+
+
 def standardise(q_values: Tensor, mean: float | Tensor, std: float | Tensor) -> Tensor:
     """(q - mean) / std with one mean and one standard deviation per task (text of append-extend; no label).
 

@@ -9,9 +9,20 @@ from abc import ABC, abstractmethod
 
 import torch
 
-from reaper.equations import advantages, distill_loss, distill_loss_policy, pr_loss, pr_loss_policy, standardise
+from reaper.equations import (
+    advantages,
+    distill_loss,
+    distill_loss_policy,
+    pr_loss,
+    pr_loss_policy,
+    soft_policy,
+    soft_policy_loss,
+    standardise,
+)
 from reaper.errors import UserError
 from reaper.learning.teachers import OutputKind, Teacher
+
+IMPROBABLE = -10.0  # the logit of an action that a task lacks; advantages have a mean of zero, so the best is above it
 
 
 class Knowledge(ABC):
@@ -94,8 +105,7 @@ class StandardisedAdvantages(QValues):
         """Exactly, by changing the last layer; outputs for actions that the task lacks become zero."""
 
         def change(rows: torch.Tensor) -> torch.Tensor:
-            own = rows[:num_actions]
-            return torch.cat([(own - own.mean(dim=0)) / std, torch.zeros_like(rows[num_actions:])])
+            return torch.cat([_centred(rows[:num_actions]) / std, torch.zeros_like(rows[num_actions:])])
 
         return weights | {name: change(weights[name]) for name in ("values.weight", "values.bias")}
 
@@ -111,6 +121,39 @@ class Policy(Knowledge):
 
     def retain(self, student: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
         return pr_loss_policy(student, previous)
+
+
+class SoftPolicy(Policy):
+    """A softmax of the advantages, sharp but not one-hot: where a state's best action hardly matters, its probability
+    is close to that of the others, and an error in it costs little.
+
+    The temperature is relative to the standard deviation of the task's advantages, so that it suits returns of any size.
+    """
+
+    def __init__(self, temperature: float) -> None:
+        self.temperature = temperature
+
+    def deviation(self, teacher: Teacher) -> float:
+        return self.temperature * teacher.advantage_std
+
+    def distill(self, student: torch.Tensor, targets: torch.Tensor, mean: float, std: float) -> torch.Tensor:
+        return soft_policy_loss(student, soft_policy(targets, std))
+
+    def adopt(
+        self, weights: dict[str, torch.Tensor], mean: float, std: float, num_actions: int
+    ) -> dict[str, torch.Tensor]:
+        """Exactly, by changing the last layer; actions that the task lacks become improbable in every state."""
+        weight, bias = weights["values.weight"], weights["values.bias"]
+        own = {name: _centred(weights[name][:num_actions]) / std for name in ("values.weight", "values.bias")}
+        lacking = [torch.zeros_like(weight[num_actions:]), torch.full_like(bias[num_actions:], IMPROBABLE)]
+        return weights | {
+            name: torch.cat([part, rest]) for (name, part), rest in zip(own.items(), lacking, strict=True)
+        }
+
+
+def _centred(rows: torch.Tensor) -> torch.Tensor:
+    """The rows of a last layer whose outputs are advantages instead of values."""
+    return rows - rows.mean(dim=0)
 
 
 def _own_actions(student: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

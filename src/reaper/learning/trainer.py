@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reaper.compute.optimiser import FlatWeights
+from reaper.compute.optimiser import FlatWeights, annealed_rate
 from reaper.compute.update import Loss
 from reaper.context import Context
 from reaper.learning.actor import Outcome
@@ -72,7 +72,7 @@ class Trainer:
         self.after_steps = after_steps
         self.acting_weights = self._acting_weights()
         self.rng = context.cpu_rng("acting")
-        self.agent_steps = 0
+        self.agent_steps, self.total_steps = 0, 0
         self.evaluated_at = 0  # agent steps at the last evaluation that is done or submitted
         self.learning = experience is None  # else once the replay holds enough
         self.pending: PendingStep | None = None
@@ -91,6 +91,7 @@ class Trainer:
         Call it with the evaluator as a context manager, and ask that for its rows as late as possible: concurrent
         evaluations may still be running.
         """
+        self.total_steps = total_steps
         self.log.begin(phase, total_steps)
         self.context.checkpointer.register("trainer", self)
         progress, interval = self.context.progress, self.context.settings.evaluation.interval
@@ -163,6 +164,8 @@ class Trainer:
         after = before + training.num_envs
         updates = after // training.steps_per_update - before // training.steps_per_update
         if self.learning and updates:
+            if (annealing := self.context.settings.optimiser.annealing) and self.total_steps:
+                self.learner.optimiser.anneal(annealed_rate(before / self.total_steps, annealing))
             self.learner.learn(updates)
             self.best.follow()
 

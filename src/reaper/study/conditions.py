@@ -8,7 +8,14 @@ from typing import Any
 
 from reaper.config.methods import changed_fields
 from reaper.config.settings import Settings
-from reaper.learning.knowledge import Knowledge, Policy, QValues, StandardisedAdvantages, StandardisedQValues
+from reaper.learning.knowledge import (
+    Knowledge,
+    Policy,
+    QValues,
+    SoftPolicy,
+    StandardisedAdvantages,
+    StandardisedQValues,
+)
 from reaper.learning.objectives import DirectQLearning, Distillation, GeneratedDistillation, Objective, SingleTask
 from reaper.plugins import Registry
 from reaper.retention import (
@@ -38,9 +45,11 @@ KNOWLEDGE["policy"] = Policy
 
 
 def knowledge_for(name: str, settings: Settings) -> Knowledge:
-    """A kind of knowledge; settings may ask for advantages in place of plain Q-values."""
-    replaced = KNOWLEDGE[name] is QValues and settings.long_term.targets == "advantages"
-    return StandardisedAdvantages() if replaced else KNOWLEDGE[name]()
+    """A kind of knowledge; settings may ask for advantages or policies in place of plain Q-values."""
+    targets = settings.long_term.targets if KNOWLEDGE[name] is QValues else "values"
+    if targets == "advantages":
+        return StandardisedAdvantages()
+    return SoftPolicy(settings.long_term.temperature) if targets == "policy" else KNOWLEDGE[name]()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from reaper.compute.optimiser import Adam, FlatWeights, RMSProp, clip_global_norm
+from reaper.compute.optimiser import Adam, FlatWeights, RMSProp, annealed_rate, clip_global_norm
 from reaper.compute.update import Update
 from reaper.config.presets import PAPER
 from reaper.networks.convolutional import ConvQNetwork
@@ -120,3 +120,23 @@ def test_flat_weights_keep_the_memory_format_of_a_large_network():
     FlatWeights(network)
     kernels = [p for p in network.parameters() if p.dim() == 4]
     assert all(p.is_contiguous(memory_format=torch.channels_last) for p in kernels)
+
+
+@pytest.mark.parametrize(
+    ("done", "annealing", "factor"),
+    [(0.0, 0.0, 1.0), (0.9, 0.0, 1.0), (0.5, 0.5, 1.0), (0.75, 0.5, 0.5), (1.0, 0.5, 0.0), (0.25, 1.0, 0.75)],
+)
+def test_annealing_lowers_the_learning_rate_at_the_end(done, annealing, factor):
+    assert annealed_rate(done, annealing) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("kind", [lambda w, lr: RMSProp(w, lr, 0.9, 0.01), lambda w, lr: Adam(w, lr, 0.5, 0.9, 1e-8)])
+def test_an_annealed_step_is_that_of_a_lower_learning_rate(kind):
+    annealed, lower = flat(1.0, 2.0), flat(1.0, 2.0)
+    optimiser, other = kind(annealed, 0.4), kind(lower, 0.1)
+    for factor in (1.0, 0.25):  # the last one counts
+        optimiser.anneal(factor)
+    for weights, each in ((annealed, optimiser), (lower, other)):
+        each.step([torch.tensor([3.0, -4.0])])
+        assert weights.values.tolist() != [1.0, 2.0]
+    torch.testing.assert_close(annealed.values, lower.values)

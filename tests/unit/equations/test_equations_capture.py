@@ -30,6 +30,8 @@ CALLS = {
     "pr_loss": ((tensor(5, 3), tensor(5, 3)), (5,)),
     "distill_loss_policy": ((tensor(5, 3), tensor(5, 3)), (5,)),
     "pr_loss_policy": ((tensor(5, 3), tensor(5, 3)), (5,)),
+    "soft_policy": ((tensor(5, 3), tensor()), (5, 3)),
+    "soft_policy_loss": ((tensor(5, 3), tensor(5, 2)), (5,)),
     "standardise": ((tensor(5, 3), tensor(), tensor()), (5, 3)),
     "advantages": ((tensor(5, 3),), (5, 3)),
     "gan_data": ((IMAGES, IMAGES, tensor(5), tensor(dtype=torch.int64)), (5, 4, 8, 8)),

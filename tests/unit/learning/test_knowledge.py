@@ -1,5 +1,7 @@
 """Kinds of knowledge: the first long-term agent of each, and what it is compared with."""
 
+import math
+
 import pytest
 import torch
 from conftest import TINY
@@ -8,7 +10,8 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
 from reaper.learning.episode_statistics import EpisodeStatistics
-from reaper.learning.knowledge import Policy, QValues, StandardisedAdvantages, StandardisedQValues
+from reaper.learning.knowledge import Policy, QValues, SoftPolicy, StandardisedAdvantages, StandardisedQValues
+from reaper.learning.teachers import DQNTeacher
 from reaper.study.conditions import knowledge_for
 
 CONTEXT = Context(with_overrides(ARCADE, TINY), 6, 0, ("knowledge",))
@@ -39,11 +42,37 @@ def test_advantages_are_distilled_whatever_the_value_of_a_state():
         assert StandardisedAdvantages().distill(student, targets, 7.0, 2.0).tolist() == [0.5]
 
 
-def test_settings_replace_q_values_by_advantages_and_nothing_else():
-    asked = with_overrides(ARCADE, {"long-term.targets": "advantages"})
-    kinds = ("Q-values", "standardised Q-values", "policy")
-    found = [type(knowledge_for(kind, settings)) for settings in (ARCADE, asked) for kind in kinds]
-    assert found == [QValues, StandardisedQValues, Policy, StandardisedAdvantages, StandardisedQValues, Policy]
+def test_the_first_agent_has_its_teachers_soft_policy_and_no_action_that_the_task_lacks():
+    network = CONTEXT.q_network()
+    teacher = DQNTeacher(CONTEXT, state_tensors(network), 2.0, 4.0, advantage_std=0.02)
+    knowledge = SoftPolicy(temperature=0.5)
+    weights = knowledge.adopt(state_tensors(network), 2.0, knowledge.deviation(teacher), 3)
+    with torch.no_grad():
+        values, outputs = network(STATES)[:, :3], CONTEXT.q_network(weights)(STATES)
+    torch.testing.assert_close(outputs[:, :3].softmax(dim=1), (values / 0.01).softmax(dim=1))
+    assert outputs[:, 3:].tolist() == [[-10.0] * 3] * 20
+
+
+def test_a_soft_policy_is_distilled_from_the_actions_of_a_task():
+    targets = torch.tensor([[0.0, 2.0 * math.log(3)]])  # probabilities 1/4 and 3/4 with a temperature of 2
+    student = torch.tensor([[0.0, 0.0, math.log(2)]])  # probabilities 1/4, 1/4 and 1/2; the task has no third action
+    assert SoftPolicy(9.0).distill(student, targets, 7.0, 2.0).tolist() == pytest.approx([math.log(4)])
+    surer = torch.tensor([[0.0, math.log(3), -100.0]])
+    entropy = math.log(4) - 0.75 * math.log(3)
+    assert SoftPolicy(9.0).distill(surer, targets, 7.0, 2.0).tolist() == pytest.approx([entropy])
+
+
+def test_settings_replace_q_values_and_nothing_else():
+    targets = ("values", "advantages", "policy")
+    asked = [with_overrides(ARCADE, {"long-term.targets": each}) for each in targets]
+    found = [type(knowledge_for("Q-values", settings)) for settings in asked]
+    assert found == [QValues, StandardisedAdvantages, SoftPolicy]
+    for settings in asked:
+        others = [type(knowledge_for(kind, settings)) for kind in ("standardised Q-values", "policy")]
+        assert others == [StandardisedQValues, Policy]
+    knowledge = knowledge_for("Q-values", with_overrides(asked[2], {"long-term.temperature": 0.3}))
+    assert isinstance(knowledge, SoftPolicy)
+    assert knowledge.temperature == 0.3
 
 
 @pytest.mark.parametrize("knowledge", [QValues(), Policy()])

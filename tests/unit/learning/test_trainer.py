@@ -96,3 +96,23 @@ def test_a_state_restores_every_part(learner):
     resumed.close()
     assert torch.equal(resumed.trainer.weights.values, learner.trainer.weights.values)
     assert torch.equal(resumed.experience.replay.frames, learner.experience.replay.frames)
+
+
+def test_the_learning_rate_is_annealed_over_the_last_share_of_training():
+    """80 agent steps, 4 at a time, of which the last half are annealed; learning starts at 40."""
+    settings = with_overrides(ARCADE, {**TINY, "optimiser.annealing": 0.5})
+    context = Context(settings, 6, 0, ("short-term", "catch"))
+    learner = ShortTerm(context, find_task("catch"))
+    trainer, factors = learner.trainer, []
+    learn = trainer.learner.learn
+
+    def noted(updates):
+        assert trainer.learner.optimiser.rate_factor is not None
+        factors.append(float(trainer.learner.optimiser.rate_factor))
+        learn(updates)
+
+    trainer.learner.learn = noted
+    trainer.total_steps = 80
+    trainer.train_to(80)
+    learner.close()
+    assert factors == pytest.approx([1 - done / 40 for done in range(0, 40, 4)])
