@@ -127,7 +127,7 @@ class SoftPolicy(Policy):
     """A softmax of the advantages, sharp but not one-hot: where a state's best action hardly matters, its probability
     is close to that of the others, and an error in it costs little.
 
-    The temperature is relative to the standard deviation of the task's advantages, so that it suits returns of any size.
+    The temperature is in standard deviations of the task's advantages, so that it suits returns of any size.
     """
 
     def __init__(self, temperature: float) -> None:

@@ -1,9 +1,9 @@
 """What an agent sees of a MiniGrid environment: its view of the grid, as a board of three channels.
 
 MiniGrid's own observation is a Dict of the `image` (7 x 7 cells in front of the agent, or the whole grid with
-FullyObsWrapper), the agent's `direction`, and the `mission`, a text. Networks of ours read no text, so only the image is
-kept, as by MiniGrid's ImgObsWrapper: choose tasks whose goal can be seen. MiniGrid declares all of its numbers as 0 to
-255, but they are small codes: here their real range is declared, so that they are spread over 0 to 255.
+FullyObsWrapper), the agent's `direction`, and the `mission`, a text. Networks of ours read no text, so only the image
+is kept, as by MiniGrid's ImgObsWrapper: choose tasks whose goal can be seen. MiniGrid declares all of its numbers as 0
+to 255, but they are small codes: here their real range is declared, so that they are spread over 0 to 255.
 
 This module imports neither minigrid nor torch.
 """
