@@ -13,6 +13,7 @@ from reaper.compute.layouts import is_small
 from reaper.config.settings import Settings
 from reaper.networks.families import build_q_network
 from reaper.networks.q_network import QNetwork
+from reaper.networks.residual import is_residual
 from reaper.networks.weights import with_weights
 from reaper.progress import Progress
 from reaper.randomness import RNG, derive_seed, new_rng
@@ -62,11 +63,15 @@ class Context:
         """The function, compiled if this stage compiles."""
         return compiled(function, self.device) if self.compiles else function
 
-    def q_network(self, weights: dict[str, torch.Tensor] | None = None, quantiles: int = 1) -> QNetwork:
-        """A Q-network with the given weights, or freshly initialised."""
+    def q_network(
+        self, weights: dict[str, torch.Tensor] | None = None, *, quantiles: int = 1, residual: bool = False
+    ) -> QNetwork:
+        """A Q-network with the given weights, whose names tell whether it is residual, or freshly initialised."""
+        residual = residual if weights is None else is_residual(weights)
 
         def build() -> QNetwork:
-            return build_q_network(self.observation, self.num_actions, self.settings.network, quantiles)
+            size = self.settings.network
+            return build_q_network(self.observation, self.num_actions, size, quantiles=quantiles, residual=residual)
 
         if weights is None:
             network = build()
@@ -77,7 +82,7 @@ class Context:
 
     def copy_of(self, network: QNetwork) -> QNetwork:
         """A network of the same kind with the same weights."""
-        return self.q_network(network.state_dict(), network.quantiles)
+        return self.q_network(network.state_dict(), quantiles=network.quantiles)
 
     def open(self, task: Task, num_envs: int, vector_env: bool = False) -> VectorTask:
         """Opens a task's environments, with the observation of the sequence and the task's own actions."""

@@ -110,6 +110,14 @@ class ShortTermSettings:
     """Algorithm 1: deep Q-learning of one task."""
 
     agent_steps: int = duration(20_000_000, "agent steps per task")
+    network: str = setting(
+        "agent",
+        "agent: the network of the long-term agent, which the first teacher becomes; residual: a larger one, from "
+        "which the first long-term agent learns, too",
+        choices=("agent", "residual"),
+    )
+    batch_size: int = setting(0, "items per update; 0: training.batch-size", minimum=0)
+    steps_per_update: int = setting(0, "agent steps per update; 0: training.steps-per-update", minimum=0)
     discount: float = probability(0.99, "discount factor of returns")
     n_step: int = positive(1, "rewards that a target sums before it bootstraps")
     target: str = setting(

@@ -27,6 +27,7 @@ from reaper.equations import (
 from reaper.learning.trainer import crossed
 from reaper.memory.replay import Replay, TransitionBatch
 from reaper.networks.q_network import QNetwork
+from reaper.networks.residual import is_residual
 from reaper.randomness import RNG
 from reaper.state import Parts
 
@@ -37,15 +38,25 @@ class QLearning:
     Targets are of the task's own actions, the network's first `num_actions`: values of others would never be learnt.
     """
 
-    def __init__(self, context: Context, weights: FlatWeights[QNetwork], replay: Replay, num_actions: int) -> None:
+    def __init__(
+        self,
+        context: Context,
+        weights: FlatWeights[QNetwork],
+        replay: Replay,
+        num_actions: int,
+        *,
+        batch_size: int | None = None,
+    ) -> None:
         self.settings, self.replay, self.weights, self.num_actions = context.settings, replay, weights, num_actions
         self.quantiles = weights.network.quantiles
         self.target = context.copy_of(weights.network)
         self.target_weights = FlatWeights(self.target)
         self._forward = context.compile(forward)
-        # As in updates, except on a GPU, where targets are not the bottleneck.
-        self.compute_dtype = context.compute_dtype if context.device.type == "cpu" else None
-        self.batches = BatchSampler(self._with_targets, self.settings.training.batch_size, context.rng("batches"))
+        # As in updates, except on a GPU, where targets of the paper's network are not the bottleneck.
+        rounds = context.device.type == "cpu" or is_residual(weights.network.state_dict())
+        self.compute_dtype = context.compute_dtype if rounds else None
+        batch_size = batch_size or self.settings.training.batch_size
+        self.batches = BatchSampler(self._with_targets, batch_size, context.rng("batches"))
         self.parts = Parts(batches=self.batches, target=self.target_weights)
 
     def sample(self, updates: int) -> list[Batch]:

@@ -39,16 +39,18 @@ class ShortTerm:
 
     def __init__(self, context: Context, task: Task) -> None:
         self.context, self.task, self.settings = context, task, context.settings.short_term
-        self.network = context.q_network(quantiles=self.settings.quantiles)
+        residual, training = self.settings.network == "residual", context.settings.training
+        self.network = context.q_network(quantiles=self.settings.quantiles, residual=residual)
         weights = FlatWeights(self.network)
         self.experience = Experience(context, task)
-        self.q_learning = QLearning(context, weights, self.experience.replay, task.num_actions)
+        batch_size = self.settings.batch_size or training.batch_size
+        self.q_learning = QLearning(context, weights, self.experience.replay, task.num_actions, batch_size=batch_size)
         self.best = BestWeights(
             weights,
             self.settings.best_window,
             by_score=True,
-            min_episodes=context.settings.training.best_episodes,
-            average=context.settings.training.weight_average,
+            min_episodes=training.best_episodes,
+            average=training.weight_average,
         )
         self.trainer = Trainer(
             context,
@@ -58,6 +60,7 @@ class ShortTerm:
             best=self.best,
             experience=self.experience,
             after_steps=self.q_learning.after_steps,
+            steps_per_update=self.settings.steps_per_update or training.steps_per_update,
         )
         context.checkpointer.register("q_learning", self.q_learning.parts)
 

@@ -18,6 +18,7 @@ import torch
 
 from reaper.compute.compilation import forward
 from reaper.context import Context
+from reaper.networks.residual import is_residual
 from reaper.plugins import Registry
 from reaper.tasks.sequence import find_task
 from reaper.teachers.fitting import FittedTeacher, TaskInSequence, fit
@@ -43,7 +44,7 @@ class Teacher(Protocol):
         ...
 
     def state(self) -> dict[str, torch.Tensor] | None:
-        """The weights of a Q-network of ours, which becomes the first long-term agent; None if it is not one."""
+        """The weights of a Q-network like the long-term agent's, which it then begins as; None if it is another."""
         ...
 
 
@@ -80,8 +81,8 @@ class DQNTeacher(NetworkTeacher):
         self.advantage_std = value_std if advantage_std is None else advantage_std
         super().__init__(context, context.q_network(weights))
 
-    def state(self) -> dict[str, torch.Tensor]:
-        return self.weights
+    def state(self) -> dict[str, torch.Tensor] | None:
+        return None if is_residual(self.weights) else self.weights
 
 
 class ExternalTeacher(NetworkTeacher):

@@ -62,9 +62,12 @@ class Trainer:
         experience: Experience | None = None,
         after_steps: Callable[[int, int], None] = lambda before, after: None,
         constants: Mapping[str, float | None] | None = None,
+        steps_per_update: int | None = None,
     ) -> None:
         """`experience`: None if batches do not come from environments. `after_steps` is called with the agent steps
-        before and after each step, before any update. `constants` are logged with every point of the curves."""
+        before and after each step, before any update. `constants` are logged with every point of the curves.
+        `steps_per_update`: None means the one of all training."""
+        self.steps_per_update = steps_per_update or context.settings.training.steps_per_update
         self.context, self.weights, self.best, self.experience = context, weights, best, experience
         self.learner = Learner(context, weights, loss=loss, batches=batches, best=best)
         self.log = TrainingLog(context.progress, best, constants or {})
@@ -162,7 +165,7 @@ class Trainer:
                 self.acting_weights.copy_from(self.weights)
             self.experience.actor.policy.allow_next()
         after = before + training.num_envs
-        updates = after // training.steps_per_update - before // training.steps_per_update
+        updates = after // self.steps_per_update - before // self.steps_per_update
         if self.learning and updates:
             if (annealing := self.context.settings.optimiser.annealing) and self.total_steps:
                 self.learner.optimiser.anneal(annealed_rate(before / self.total_steps, annealing))

@@ -233,9 +233,18 @@ def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
         before = [Phase(task, 0, []) for task in record.tasks[:known]]
         return [*before, *_later_phases(store, record, settings, known)]
     if record.first_is_distilled:
-        return _later_phases(store, record, settings, 0)
+        return _distilled_phases(store, record, settings)
     first = Phase(record.tasks[0], settings.short_term.agent_steps, _rows(store, record.teachers[0]))
     return [first, *_later_phases(store, record, settings, 1)]
+
+
+def _distilled_phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
+    """The first long-term agent was trained by the stage of its memory, or by one that all conditions share."""
+    first, *later = _later_phases(store, record, settings, 0)
+    entry, others = record.stages.get(record.memories[0]), {record.teachers[0], *record.generators}
+    for shared in set(entry.parents if entry else ()) - others:
+        first = Phase(record.tasks[0], settings.long_term.agent_steps, _rows(store, shared))
+    return [first, *later]
 
 
 def _later_phases(store: Store, record: RunRecord, settings: Settings, begin: int) -> list[Phase]:

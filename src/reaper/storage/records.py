@@ -134,8 +134,9 @@ class RunRecord(Record):
 
     @property
     def first_is_distilled(self) -> bool:
-        """Whether the first long-term agent learnt from a teacher from elsewhere. Otherwise it is a copy of its own."""
-        return not self.known_tasks and self.tasks[0] in self.sources
+        """Whether the first long-term agent learnt from a teacher with another network; otherwise it is its copy."""
+        residual = self.settings.get("short_term", {}).get("network") == "residual"
+        return not self.known_tasks and (residual or self.tasks[0] in self.sources)
 
     def of_role(self, role: str) -> tuple[str, ...]:
         """The digests of one of ROLES, one per task."""

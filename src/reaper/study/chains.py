@@ -12,12 +12,14 @@ from reaper.config.presets import VARIANTS
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import to_json
 from reaper.generators import generator_for
+from reaper.networks.families import check_networks
 from reaper.storage.records import RunRecord, StageEntry
 from reaper.study.conditions import Condition
 from reaper.study.continue_from import InitialMemory
 from reaper.study.external_teachers import ExternalTeachers
 from reaper.study.kinds.base import Inputs, Stage
 from reaper.study.kinds.consolidate import CONSOLIDATE
+from reaper.study.kinds.distil import DISTIL
 from reaper.study.kinds.evaluate import EVALUATE
 from reaper.study.kinds.external_teacher import EXTERNAL
 from reaper.study.kinds.generator import GENERATOR
@@ -34,6 +36,7 @@ class Chain:
     seed: int
     settings: Settings
     teachers: list[Stage] = field(default_factory=list)
+    distilled: list[Stage] = field(default_factory=list)  # the first agent, where its teacher has another network
     generators: list[Stage] = field(default_factory=list)
     memories: list[Stage] = field(default_factory=list)
     evaluations: list[Stage] = field(default_factory=list)  # after each task, on all tasks (the first: see below)
@@ -52,6 +55,7 @@ class Chain:
         found = [
             *weights,
             *self.teachers[known:],
+            *self.distilled,
             *self.generators[known:],
             *self.memories[last:],
             *self.evaluations[last:],
@@ -128,6 +132,7 @@ def build_chain(
         initial_memory.check(condition, settings, sequence)
         sequence = initial_memory.extend(sequence)
     settings = sequence.complete(settings)
+    check_networks(settings, sequence.num_actions)
     chain = Chain(condition, sequence, seed, settings, external=external, initial_memory=initial_memory)
     objective, inputs, names = condition.make_objective(), chain.inputs, sequence.names
     chain.teachers = [_teacher(chain, name) for name in names]
@@ -135,11 +140,14 @@ def build_chain(
         chain.generators = [
             GENERATOR.stage(inputs, name, teacher) for name, teacher in zip(names, chain.teachers, strict=True)
         ]
+    if settings.short_term.network == "residual" and not initial_memory and not external.weights(names[0]):
+        chain.distilled = [DISTIL.stage(inputs, names[0], chain.teachers[0])] if objective.consolidates else []
+    first_teacher = (chain.distilled or chain.teachers)[0]
     chain.memories = initial_memory.memories() if initial_memory else []
     for i in range(len(chain.memories), len(names) if objective.consolidates else 0):
         parents = {
             "memory": chain.memories[-1] if i else None,
-            "teacher": chain.teachers[i] if objective.needs_teacher or i == 0 else None,
+            "teacher": (chain.teachers[i] if i else first_teacher) if objective.needs_teacher or i == 0 else None,
             "generator": chain.generators[i] if objective.needs_generator else None,
         }
         chain.memories.append(CONSOLIDATE.stage(inputs, condition, names[: i + 1], parents))
@@ -164,15 +172,17 @@ def _add_evaluations(chain: Chain) -> None:
         EVALUATE.stage(inputs, f"{condition.name}: evaluate after {name}", names, memory)
         for name, memory in zip(names, chain.memories, strict=False)
     ]
-    if chain.evaluations and not chain.initial_memory and chain.teachers[0].kind == SHORT_TERM.name:
+    if chain.evaluations and not chain.initial_memory and not chain.memories[0].spec.get("from_scratch"):
         chain.evaluations[0] = _first_evaluation(chain)
     chain.random = EVALUATE.stage(inputs, "evaluate random actions", names, None)
 
 
 def _first_evaluation(chain: Chain) -> Stage:
-    """The first long-term agent plays as the first teacher does, in every condition. So that it has one score, it is
-    evaluated once for all of them: on the first task as `single`, and on the later ones here."""
+    """The first long-term agent plays alike in every condition. So that it has one score, it is evaluated once for all
+    of them. If it is a copy of the first teacher, `single` has its score on the first task."""
     first, *later = chain.sequence.names
+    if chain.distilled:
+        return EVALUATE.stage(chain.inputs, f"evaluate after {first}", (first, *later), chain.distilled[0])
     if not later:
         return chain.singles[0]
     return EVALUATE.stage(chain.inputs, f"evaluate after {first}", tuple(later), chain.teachers[0])

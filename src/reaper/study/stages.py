@@ -16,6 +16,7 @@ from reaper.storage.manifests import Provenance
 from reaper.storage.store import Store
 from reaper.study.kinds.base import Load, Stage, StageKind
 from reaper.study.kinds.consolidate import CONSOLIDATE
+from reaper.study.kinds.distil import DISTIL
 from reaper.study.kinds.evaluate import EVALUATE
 from reaper.study.kinds.external_teacher import EXTERNAL, TEACHER_WEIGHTS
 from reaper.study.kinds.fisher import FISHER, OVERLAP
@@ -26,7 +27,7 @@ from reaper.study.stage_run import StageResources, StageRun, settings_of
 from reaper.system import processor_name
 from reaper.version import VERSION
 
-_TABLE = (SHORT_TERM, TEACHER_WEIGHTS, EXTERNAL, GENERATOR, CONSOLIDATE, EVALUATE, STUDENT, FISHER, OVERLAP)
+_TABLE = (SHORT_TERM, TEACHER_WEIGHTS, EXTERNAL, DISTIL, GENERATOR, CONSOLIDATE, EVALUATE, STUDENT, FISHER, OVERLAP)
 KINDS: Mapping[str, StageKind] = MappingProxyType({kind.name: kind for kind in _TABLE})
 
 

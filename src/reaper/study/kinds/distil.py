@@ -1,0 +1,51 @@
+"""The first long-term agent, as a stage, where its teacher has another network: it learns the teacher's values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from reaper.config.overrides import reset_from_second_task
+from reaper.config.settings import Settings
+from reaper.learning.knowledge import QValues
+from reaper.learning.long_term import Consolidation
+from reaper.learning.objectives import Distillation
+from reaper.retention import NoRetention
+from reaper.study.kinds.base import SHORT_TERM_GROUPS, Inputs, Load, Stage, StageKind, training_load
+from reaper.study.stage_run import Result, StageRun, read_teacher
+from reaper.tasks.sequence import find_task
+
+
+class DistilStage(StageKind):
+    """A fresh network like the long-term agent's learns the first task from its teacher. All conditions of a seed share
+    it: each then makes its first long-term memory from it, as from a teacher that has this network."""
+
+    name = "distil"
+    groups = (*SHORT_TERM_GROUPS, "long_term")
+
+    def stage(self, inputs: Inputs, task: str, teacher: Stage) -> Stage:
+        # How much earlier tasks count has no effect on the first one.
+        inputs = replace(inputs, settings=reset_from_second_task(inputs.settings))
+        return self.build(f"distil {task}", inputs, {"teacher": teacher}, task=task)
+
+    def run(self, run: StageRun) -> Result:
+        name, artefact = run.spec["task"], run.parents()["teacher"]
+        context = run.context(name)
+        consolidation = Consolidation(
+            context=context,
+            tasks=(find_task(name),),
+            objective=Distillation(),
+            retention=NoRetention(),
+            knowledge=QValues(),
+            teacher=read_teacher(context, artefact),
+        )
+        done = consolidation.run(None)
+        documents = {"values": artefact.document("values"), "rows": done.rows, "best_weights": done.best}
+        return Result({"agent": done.memory.agent, "states": artefact.tensors("states")}, documents)
+
+    def load(self, spec: Mapping[str, Any], settings: Settings) -> Load:
+        return training_load(settings, settings.long_term.agent_steps, num_tasks=1)
+
+
+DISTIL = DistilStage()
