@@ -1,9 +1,9 @@
-"""Teachers with a residual network: the first long-term agent is distilled from its teacher, once for all conditions."""
+"""Teachers with a residual network: the first long-term agent is distilled from its teacher, for all conditions."""
 
 import pytest
 import torch
-
 from conftest import plan_tiny, run_tiny
+
 from reaper.errors import UserError
 from reaper.networks.convolutional import ConvQNetwork
 from reaper.networks.residual import is_residual
