@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from conftest import TINY
 from doc_pages import ROOT, SHELL, blocks
-from stable_baselines3 import DQN
+from stable_baselines3 import DQN, PPO
 
 import reaper
 from reaper.cli.main import main
@@ -39,6 +39,8 @@ def test_the_guide_runs_as_written(tmp_path, monkeypatch, capsys):
         return consolidate(teachers, **{**options, "workers": 1}, overrides=SETTINGS, device="cpu", quiet=True)
 
     monkeypatch.setattr(DQN, "learn", learn_briefly)
+    practise = PPO.learn
+    monkeypatch.setattr(PPO, "learn", lambda self, total_timesteps: practise(self, AGENT_STEPS))
     monkeypatch.setattr(reaper, "consolidate", consolidate_briefly)
     monkeypatch.chdir(tmp_path)
     guide, ran = ModuleType("guide"), []
@@ -56,7 +58,7 @@ def test_the_guide_runs_as_written(tmp_path, monkeypatch, capsys):
                     main([*words, *brief, *(["--device", "cpu", "--quiet", "--workers", "1"] if brief else [])]) == 0
                 ), words
                 ran.append(words[0])
-    assert ran == ["consolidate", "export", "export", "export"]
+    assert ran == ["consolidate", "export", "export", "export", "consolidate"]
     assert {run.condition_name for run in Store.open(tmp_path / "runs/classic").runs()} == {"RePR", "no-reh"}
     assert "MountainCar-v0" in capsys.readouterr().out
     assert reaper.load(tmp_path / "classic-card").tasks == ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")

@@ -58,12 +58,13 @@ class ExternalTeachers:
         return as_policy(condition) if self.only_policies else condition
 
     def notices(self, sequence: Sequence) -> list[str]:
-        """What the user should know about teachers without values."""
+        """What the user should know about the files, and about teachers without values."""
+        remarks = list(dict.fromkeys(remark for file in self.files.values() for remark in file.remarks))
         if not self.only_policies:
-            return []
+            return remarks
         tasks, others = ", ".join(self.only_policies), [n for n in sequence.names if n not in self.only_policies]
         converted = f"; of the teachers of {', '.join(others)} only the best action is used, too" if others else ""
-        return [f"the teachers of {tasks} give action probabilities, so policies are transferred{converted}"]
+        return [*remarks, f"the teachers of {tasks} give action probabilities, so policies are transferred{converted}"]
 
     def write(self, store: Store) -> None:
         """Copies the weights to the store where they are not there yet."""

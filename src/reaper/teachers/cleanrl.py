@@ -40,6 +40,25 @@ def _dqn_atari(found: LayerList, weights: Tensors) -> None:
     found.add_weights("linear", weights, "network.9")
 
 
+def _c51(found: LayerList, weights: Tensors) -> None:
+    _dqn(found, weights)
+    _expectation(found, weights)
+
+
+def _c51_atari(found: LayerList, weights: Tensors) -> None:
+    _dqn_atari(found, weights)
+    _expectation(found, weights)
+
+
+def _expectation(found: LayerList, weights: Tensors) -> None:
+    """Q-values of a distribution over returns, whose support is saved with the weights."""
+    atoms = weights["atoms"]
+    if atoms.ndim != 1 or not len(atoms):
+        raise UserError(f"atoms of shape {tuple(atoms.shape)}")
+    found.weights[f"{len(found.layers)}.atoms"] = atoms.float()
+    found.add("expectation")
+
+
 def _ppo(found: LayerList, weights: Tensors) -> None:
     _mlp(found, weights, "actor", "tanh")
 
@@ -53,6 +72,8 @@ def _ppo_atari(found: LayerList, weights: Tensors) -> None:
 ARCHITECTURES: dict[str, tuple[str, bool, Callable[[LayerList, Tensors], None]]] = {
     "dqn": ("values", False, _dqn),
     "dqn_atari": ("values", True, _dqn_atari),
+    "c51": ("values", False, _c51),
+    "c51_atari": ("values", True, _c51_atari),
     "ppo": ("logits", False, _ppo),
     "ppo_atari": ("logits", True, _ppo_atari),
 }
@@ -67,6 +88,8 @@ def read_cleanrl(source: str, text: str) -> TeacherFile:
         raise unknown("architecture of CleanRL", name, ARCHITECTURES)
     outputs, images, describe = ARCHITECTURES[name]
     weights = read_state_dict(read_bytes(Path(file)), file)
+    if "atoms" in weights and not name.startswith("c51"):
+        raise unknown_architecture(source, weights, f"no {name} but C51: it has atoms")
     found = LayerList()
     try:
         describe(found, weights)

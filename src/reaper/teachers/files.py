@@ -30,6 +30,7 @@ class TeacherFile:
     source: str  # as the user named it
     network: Mapping[str, Any]  # family, outputs (values or logits), num_actions, and what the family needs
     weights: Tensors = field(repr=False)
+    remarks: tuple[str, ...] = ()  # what the user should know about the file
 
     @property
     def outputs(self) -> str:
@@ -112,6 +113,8 @@ def read_state_dict(data: bytes, name: str) -> Tensors:
         raise UserError(f"{name} holds more than tensors and would run code; it is not opened") from None
     except Exception as error:  # torch raises errors of many kinds for damaged files
         raise UserError(f"{name} cannot be read as a state dict ({type(error).__name__})") from None
+    if isinstance(loaded, Mapping) and isinstance(loaded.get("model_weights"), Mapping):
+        loaded = loaded["model_weights"]  # CleanRL's C51 saves its settings beside them
     if not isinstance(loaded, Mapping) or not loaded:
         raise UserError(f"{name} holds no state dict but {type(loaded).__name__}")
     return checked_weights(loaded, name)

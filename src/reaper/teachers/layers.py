@@ -2,6 +2,7 @@
 
 A description is JSON: `[{"type": "conv", "stride": 4}, {"type": "relu"}, {"type": "flatten"}, {"type": "linear"}]`. The
 sizes of layers are those of their weights, which are named after the layer's place in the list: `0.weight`, `0.bias`.
+Two layers are no layers of PyTorch: `normalise`, which comes first, and `expectation`, which comes last.
 """
 
 from __future__ import annotations
@@ -17,6 +18,32 @@ from reaper.teachers.files import Tensors
 
 MAX_LAYERS = 64
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class Normalise(nn.Module):
+    """Vectors minus their mean, divided by their standard deviation and clipped, as SB3's VecNormalize does."""
+
+    def __init__(self, features: int, clip: float) -> None:
+        super().__init__()
+        self.clip = clip
+        for name in ("mean", "std"):
+            self.register_buffer(name, torch.empty(features, dtype=torch.float64))
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        z = (vectors.double() - self.get_buffer("mean")) / self.get_buffer("std")
+        return z.clamp(-self.clip, self.clip).float()
+
+
+class Expectation(nn.Module):
+    """Q-values of a C51 agent: logits of returns (N, num_actions * atoms) -> their expectation (N, num_actions)."""
+
+    def __init__(self, num_atoms: int) -> None:
+        super().__init__()
+        self.register_buffer("atoms", torch.empty(num_atoms))
+
+    def forward(self, logits: torch.Tensor) -> torch.Tensor:
+        atoms = self.get_buffer("atoms")
+        return logits.unflatten(1, (-1, len(atoms))).softmax(dim=2) @ atoms
 
 
 class LayerList:
@@ -52,6 +79,10 @@ def _build(layer: Mapping[str, Any], place: int, weights: Mapping[str, torch.Ten
         return ACTIVATIONS[kind]()
     if kind == "flatten":
         return nn.Flatten()
+    if kind == "normalise":
+        return Normalise(len(weights[f"{place}.mean"]), layer["clip"])
+    if kind == "expectation":
+        return Expectation(len(weights[f"{place}.atoms"]))
     shape = weights[f"{place}.weight"].shape
     if kind == "linear" and len(shape) == 2:
         return nn.Linear(shape[1], shape[0])

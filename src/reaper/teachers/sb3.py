@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,31 @@ from reaper.teachers.files import (
     unknown_architecture,
 )
 from reaper.teachers.layers import LayerList, output_size
+from reaper.teachers.vec_normalize import add_normalisation, split_source, unused_statistics
 
 MAX_DATA = 64 * 2**20  # of the JSON: it holds the bounds of the observation space as text
 NATURE_CNN = ((8, 4), (4, 2), (3, 1))  # kernel and stride of each convolution
 CLASS_NAME = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
-def read_sb3(source: str, path: Path) -> TeacherFile:
-    """The agent in a zip that `model.save` wrote."""
+# The first words of all weights that policies of the known architectures have.
+KNOWN = {"q_net", "q_net_target", "quantile_net", "quantile_net_target", "mlp_extractor", "action_net", "value_net"}
+KNOWN |= {"features_extractor", "pi_features_extractor", "vf_features_extractor"}
+# Spaces that SB3 itself makes vectors of, one-hot where they are discrete, as our tasks do.
+FLATTENED = ("Dict", "Discrete", "MultiDiscrete", "MultiBinary")
+
+
+def read_sb3(source: str, text: str) -> TeacherFile:
+    """The agent in a zip that `model.save` wrote; `text` is `FILE.zip` or `FILE.zip,STATISTICS.npz`."""
+    path, statistics = split_source(text)
     opened = open_zip(read_bytes(path), str(path))
     data = _read_data(read_member(opened, "data", MAX_DATA, str(path)), source)
     weights = read_state_dict(read_member(opened, "policy.pth", MAX_BYTES, str(path)), f"{path}: policy.pth")
-    kwargs = data.get("policy_kwargs")
-    return _recognise(source, weights, _Spaces(data, source), kwargs if isinstance(kwargs, dict) else {})
+    found = _recognise(
+        source, weights, _Spaces(data, source), _dictionary(data.get("policy_kwargs")), statistics=statistics
+    )
+    remark = None if statistics else unused_statistics(path)
+    return replace(found, remarks=(remark,)) if remark else found
 
 
 def _read_data(text: bytes, source: str) -> dict[str, Any]:
@@ -55,19 +68,24 @@ class _Spaces:
     def __init__(self, data: Mapping[str, Any], source: str) -> None:
         observation, action = (_dictionary(data.get(f"{name}_space")) for name in ("observation", "action"))
         kinds = [_class_name(space.get(":type:")) for space in (observation, action)]
-        if kinds != ["Box", "Discrete"]:
+        if kinds[0] not in ("Box", *FLATTENED) or kinds[1] != "Discrete":
             what = f"{kinds[0] or 'unknown'} observations and {kinds[1] or 'unknown'} actions"
-            raise UserError(f"{source} has {what}; a teacher needs Box observations and Discrete actions")
-        shape, self.dtype = observation.get("_shape"), str(observation.get("dtype"))
-        sides: list[Any] = shape if isinstance(shape, list) else []
-        whole = all(type(side) is int and 0 < side <= 2**20 for side in sides)
-        if not whole or len(sides) not in (1, 3) or (self.dtype == "uint8") != (len(sides) == 3):
-            raise UserError(f"{source} observes {self.dtype[:20]} {str(shape)[:60]}; supported: float vectors, images")
-        self.shape: list[int] = sides
-        try:
-            self.num_actions = int(str(action.get("n")))
-        except ValueError:
-            raise UserError(f"{source} does not state its number of actions") from None
+            raise UserError(f"{source} has {what}; a teacher needs Box or Dict observations and Discrete actions")
+        # None: a vector of all parts, whose length only the weights tell
+        self.shape: list[int] | None = _shape(observation, source) if kinds[0] == "Box" else None
+        number = str(action.get("n"))
+        if not number.isdecimal() or not 0 < int(number[:9]) < 2**20:
+            raise UserError(f"{source} does not state its number of actions")
+        self.num_actions = int(number)
+
+
+def _shape(box: Mapping[str, Any], source: str) -> list[int]:
+    shape, dtype = box.get("_shape"), str(box.get("dtype"))
+    sides: list[Any] = shape if isinstance(shape, list) else []
+    whole = all(type(side) is int and 0 < side <= 2**20 for side in sides)
+    if not whole or len(sides) not in (1, 3) or (dtype == "uint8") != (len(sides) == 3):
+        raise UserError(f"{source} observes {dtype[:20]} {str(shape)[:60]}; supported: float vectors, images")
+    return sides
 
 
 def _dictionary(value: object) -> Mapping[str, Any]:
@@ -79,11 +97,15 @@ def _class_name(text: object) -> str:
     return found[1] if found else ""
 
 
-def _recognise(source: str, weights: Tensors, spaces: _Spaces, kwargs: Mapping[str, Any]) -> TeacherFile:
+def _recognise(
+    source: str, weights: Tensors, spaces: _Spaces, kwargs: Mapping[str, Any], *, statistics: Path | None
+) -> TeacherFile:
     """The actor's layers, from the names of the weights."""
     extractor_class = _class_name(kwargs.get("features_extractor_class"))
-    if extractor_class not in ("", "NatureCNN", "FlattenExtractor"):
+    if extractor_class not in ("", "NatureCNN", "FlattenExtractor", "CombinedExtractor"):
         raise unknown_architecture(source, weights, f"features extractor {extractor_class}")
+    if strange := next((key for key in weights if key.split(".")[0] not in KNOWN), None):
+        raise unknown_architecture(source, weights, f"{strange[:60]} is none of a known policy's")
     for head in ("q_net", "quantile_net"):
         if f"{head}.{head}.0.weight" in weights:
             outputs, heads, extractors, default = "values", [f"{head}.{head}"], [f"{head}.features_extractor"], "relu"
@@ -94,7 +116,9 @@ def _recognise(source: str, weights: Tensors, spaces: _Spaces, kwargs: Mapping[s
         # Before version 1.8, actor and critic could share layers.
         outputs, heads, default = "logits", ["mlp_extractor.shared_net", "mlp_extractor.policy_net"], "tanh"
         extractors = ["pi_features_extractor", "features_extractor"]
-    found = LayerList()
+    found, shape = LayerList(), spaces.shape or _flat_shape(source, weights, heads)
+    if statistics:
+        add_normalisation(found, statistics, shape)
     try:
         _add_extractor(found, weights, extractors)
         activation = _activation(kwargs, default, source)
@@ -102,7 +126,7 @@ def _recognise(source: str, weights: Tensors, spaces: _Spaces, kwargs: Mapping[s
             _add_mlp(found, weights, head, activation, last=outputs == "values")
         if outputs == "logits":
             found.add_weights("linear", weights, "action_net")
-        count = output_size(found.layers, found.weights, spaces.shape)
+        count = output_size(found.layers, found.weights, shape)
     except KeyError as missing:
         raise unknown_architecture(source, weights, f"{missing.args[0]} is missing") from None
     except UserError as error:
@@ -115,8 +139,8 @@ def _recognise(source: str, weights: Tensors, spaces: _Spaces, kwargs: Mapping[s
         "outputs": outputs,
         "num_actions": spaces.num_actions,
         "quantiles": quantiles,
-        "shape": spaces.shape,
-        "scaled": len(spaces.shape) == 3 and str(kwargs.get("normalize_images")) != "False",
+        "shape": shape,
+        "scaled": len(shape) == 3 and str(kwargs.get("normalize_images")) != "False",
         "layers": found.layers,
     }
     return TeacherFile(source, network, found.weights)
@@ -130,6 +154,15 @@ def _activation(kwargs: Mapping[str, Any], default: str, source: str) -> str:
     if name not in ("ReLU", "Tanh"):
         raise UserError(f"activation {name or str(kwargs['activation_fn'])[:40]}; supported: ReLU, Tanh")
     return name.lower()
+
+
+def _flat_shape(source: str, weights: Tensors, heads: list[str]) -> list[int]:
+    """Of observations that SB3 makes vectors of: what the first layer takes."""
+    first = [f"{head}.0.weight" for head in heads if f"{head}.0.weight" in weights]
+    shape = weights[first[0] if first else "action_net.weight"].shape
+    if len(shape) != 2:
+        raise unknown_architecture(source, weights, "its first layer is not linear")
+    return [shape[1]]
 
 
 def _add_extractor(found: LayerList, weights: Tensors, prefixes: list[str]) -> None:

@@ -18,7 +18,7 @@ from reaper.zoo import PREFIX as PRETRAINED
 
 # Prefix -> (the whole source, what follows the prefix) -> the teacher. Packages add formats by entry points.
 SOURCES: Registry[Callable[[str, str], TeacherFile]] = Registry("teacher source", "reaper.teacher_sources")
-SOURCES["sb3"] = lambda source, rest: read_sb3(source, Path(rest))
+SOURCES["sb3"] = read_sb3
 SOURCES["cleanrl"] = read_cleanrl
 
 

@@ -51,6 +51,26 @@ class Scripts:
         def forward(self, x):
             return self.network(x / 255.0)
 
+    class C51(Dqn):
+        def __init__(self):
+            super().__init__()
+            self.network[-1] = nn.Linear(84, 2 * 101)
+            self.register_buffer("atoms", torch.linspace(-100, 100, 101))
+
+        def forward(self, x):
+            probabilities = torch.softmax(self.network(x).view(len(x), 2, 101), dim=2)
+            return (probabilities * self.atoms).sum(2)
+
+    class C51Atari(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = cnn(nn.Linear(512, 6 * 51))
+            self.register_buffer("atoms", torch.linspace(-10, 10, 51))
+
+        def forward(self, x):
+            probabilities = torch.softmax(self.network(x / 255.0).view(len(x), 6, 51), dim=2)
+            return (probabilities * self.atoms).sum(2)
+
     class Ppo(nn.Module):
         def __init__(self):
             super().__init__()
@@ -76,6 +96,8 @@ class Scripts:
     [
         ("dqn", Scripts.Dqn, "values"),
         ("dqn_atari", Scripts.DqnAtari, "values"),
+        ("c51", Scripts.C51, "values"),
+        ("c51_atari", Scripts.C51Atari, "values"),
         ("ppo", Scripts.Ppo, "logits"),
         ("ppo_atari", Scripts.PpoAtari, "logits"),
     ],
@@ -83,7 +105,9 @@ class Scripts:
 def test_networks_of_cleanrl_answer_as_their_scripts_do(name, script, outputs, tmp_path):
     torch.manual_seed(0)
     network, rng = script(), np.random.default_rng(0)
-    torch.save(network.state_dict(), tmp_path / "run.cleanrl_model")
+    weights = network.state_dict()
+    saved = {"model_weights": weights, "args": {"seed": 1, "env_id": "x"}} if name.startswith("c51") else weights
+    torch.save(saved, tmp_path / "run.cleanrl_model")
     images = name.endswith("atari")
     task, observation = (Task("game", "Game", 6, lambda options: None), IMAGES) if images else (CARTPOLE, VECTORS)
     found, teacher = fitted(f"cleanrl:{name}:{tmp_path}/run.cleanrl_model", task, observation)
@@ -102,6 +126,16 @@ def test_an_architecture_of_cleanrl_has_to_be_named_and_to_fit(tmp_path):
         open_teacher(f"cleanrl:ppos:{tmp_path}/file", VECTORS)
     with pytest.raises(UserError, match=r"no dqn: network.0.weight is missing.*keys found: critic.0.weight \(64, 4\)"):
         open_teacher(f"cleanrl:dqn:{tmp_path}/file", VECTORS)
+    distributional = Scripts.C51().state_dict()
+    torch.save(distributional, tmp_path / "file")
+    with pytest.raises(UserError, match="no dqn but C51: it has atoms"):
+        open_teacher(f"cleanrl:dqn:{tmp_path}/file", VECTORS)
+    torch.save({**distributional, "atoms": torch.zeros(7)}, tmp_path / "file")
+    with pytest.raises(UserError, match="do not fit observations"):
+        open_teacher(f"cleanrl:c51:{tmp_path}/file", VECTORS)
+    torch.save({**distributional, "atoms": torch.zeros(2, 101)}, tmp_path / "file")
+    with pytest.raises(UserError, match=r"atoms of shape \(2, 101\)"):
+        open_teacher(f"cleanrl:c51:{tmp_path}/file", VECTORS)
 
 
 def test_agents_of_ours_are_teachers(tiny_run):
