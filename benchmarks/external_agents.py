@@ -3,8 +3,8 @@
     python benchmarks/external_agents.py dqn-vectors --out runs/dqn-vectors --page docs/results/sb3-dqn-vectors.md
 
 Studies: `dqn-vectors` and `ppo-vectors` (CartPole, Acrobot, MountainCar), `dqn-cnn-arcade` (Catch and Dodge as images).
-Agents that are there already are not trained again, and a consolidation that was interrupted resumes. Everything is
-seeded; agents of one seed are the same on one machine.
+Other options go to `reaper consolidate`: `--fraction 0.4`. Agents that are there already are not trained again, and a
+consolidation that was interrupted resumes. Everything is seeded.
 """
 
 from __future__ import annotations
@@ -182,15 +182,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for agents, run and report")
     parser.add_argument("--page", type=Path, help="also write the report as this Markdown file")
     parser.add_argument("--seed", type=int, default=20, help="of the agents and of the consolidation")
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
+    arguments, others = parser.parse_known_args()
     study, agents, start = STUDIES[arguments.study], arguments.out / "agents", time.perf_counter()
     for task in study.tasks:
         if not (agents / task).exists():
             train(study, task, agents / task, arguments.seed)
     trained = time.perf_counter()
     teachers = [word for task in study.tasks for word in ("--teacher", f"{task}={source(agents / task)}")]
-    options = ["--seeds", str(arguments.seed), "--workers", str(arguments.workers), "--device", "cpu", "--quiet"]
+    options = ["--seeds", str(arguments.seed), "--device", "cpu", "--quiet", *others]
     code = reaper(["consolidate", "RePR", "no-reh", *teachers, "--out", str(arguments.out / "run"), *options])
     if not code and arguments.page:
         code = reaper(["report", str(arguments.out / "run"), "--no-videos", "--markdown", str(arguments.page)])

@@ -55,12 +55,6 @@ def _results(agent: Agent, scores: Scores) -> list[dict[str, Any]]:
 
 def _readme(name: str, agent: Agent, scores: Scores, *, command: str, video: str | None) -> str:
     titles = [find_task(task).title for task in agent.tasks]
-    rows = [
-        f"| {title} | {_value(scores[task]) if task in scores else '–'} |"
-        for title, task in zip(titles, agent.tasks, strict=True)
-    ]
-    table = "\n".join(["| task | mean return |", "|---|---:|", *rows])
-    epsilon = agent.context.settings.evaluation.epsilon
     made = f"\n## Training\n\n```sh\n{command}\n```\n" if command else ""
     return f"""---
 {_metadata(name, agent, scores)}---
@@ -70,9 +64,7 @@ def _readme(name: str, agent: Agent, scores: Scores, *, command: str, video: str
 One network that knows {len(agent.tasks)} tasks, learnt one after another: {", ".join(titles)}.
 It was trained with reaper {VERSION}.
 
-{table}
-
-Mean ± standard deviation over {len(next(iter(scores.values()), []))} whole episodes, with {epsilon:.0%} random actions.
+{_table(agent, scores)}
 
 ## Use
 
@@ -90,6 +82,16 @@ of earlier tasks: it can act, and teach (`reaper consolidate`), but not learn a 
 {made}"""
 
 
+def _table(agent: Agent, scores: Scores) -> str:
+    if not scores:
+        return "The agent came without the evaluations of its run, so there are no scores here."
+    names = [(find_task(task).title, task) for task in agent.tasks]
+    rows = [f"| {title} | {_value(scores[task]) if task in scores else '–'} |" for title, task in names]
+    episodes, epsilon = len(next(iter(scores.values()))), agent.context.settings.evaluation.epsilon
+    caption = f"Mean +/- standard deviation over {episodes} whole episodes, with {epsilon:.0%} random actions."
+    return "\n".join(["| task | mean return |", "|---|---:|", *rows, "", caption])
+
+
 def _value(scores: np.ndarray) -> str:
     return f"{scores.mean():.2f} +/- {scores.std():.2f}"
 
@@ -98,7 +100,8 @@ def _metadata(name: str, agent: Agent, scores: Scores) -> str:
     """YAML, written by hand: JSON strings are YAML strings, too."""
     tags = ["reinforcement-learning", "deep-reinforcement-learning", "continual-learning", "reaper", *agent.tasks]
     lines = ["library_name: reaper", "tags:", *(f"- {json.dumps(tag)}" for tag in tags)]
-    lines += ["model-index:", f"- name: {json.dumps(name)}", "  results:" if scores else "  results: []"]
+    if scores:  # hubs refuse an index without results
+        lines += ["model-index:", f"- name: {json.dumps(name)}", "  results:"]
     for task in agent.tasks:
         if task in scores:
             lines += [

@@ -9,6 +9,7 @@ import numpy as np
 from reaper.report.last_weights import last_weights
 from reaper.report.scores import ConditionScores, SequenceScores
 from reaper.report.text_table import number
+from reaper.report.weak_students import weak_students
 
 # Conditions are chosen by how they retain earlier tasks, not by name: the paper's method, and doing nothing.
 FEATURED, BASELINE = "pseudo-rehearsal", "none"
@@ -98,7 +99,8 @@ def final_level(scores: SequenceScores) -> str:
         levels = [entry for entry in levels if entry in (worst, best) or entry[0] == featured]
     parts = [f"{name} at {percent(level)}" for name, level in levels]
     tasks = "the task" if len(scores.tasks) == 1 else f"all {len(scores.tasks)} tasks"
-    level = f"of the level of a DQN trained on each task alone{_not_counting(left_out(scores))}"
+    whose = "each task's teacher" if len(scores.sources) == len(scores.tasks) else "a DQN trained on each task alone"
+    level = f"of the level of {whose}{_not_counting(left_out(scores))}"
     return f"At the end, one network plays {tasks}: {listed(parts)} {level}."
 
 
@@ -147,6 +149,7 @@ def caveats(scores: SequenceScores, all_conditions: Sequence[str]) -> list[str]:
     if sources := scores.sources:
         taught = listed([f"{title} by {source}" for title, source in sources.items()])
         found.append(f"Taught from elsewhere: {taught}. What is called a single-task DQN is this teacher there.")
+        found += weak_students(scores)
     found += undefined_note(scores)
     found += last_weights(scores)
     if scores.complete and max(len(condition.complete) for condition in scores.complete) == 1:

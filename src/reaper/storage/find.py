@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,11 @@ def find_memory(path: Path, choice: RunChoice | None = None, after_task: int | N
 
 def choose_memory(store: Store, choice: RunChoice, after_task: int | None = None) -> tuple[RunRecord, str]:
     """The record of the one run that is meant, and the digest of its memory after so many tasks."""
-    runs = [run for run in store.runs() if run.memories and choice.matches(run)]
+    found = [run for run in store.runs() if run.memories]
+    runs = [run for run in found if choice.matches(run)]
+    if not runs and choice.condition:  # teachers without values have made it a condition that transfers policies
+        converted = replace(choice, condition=f"{choice.condition}-policy")
+        runs = [run for run in found if converted.matches(run)]
     names = ", ".join(store.run_names()) or "none"
     if not runs:
         raise UserError(f"{store.folder} holds no run with {choice}; it has {names}")

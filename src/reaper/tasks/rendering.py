@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import gymnasium
@@ -24,6 +25,8 @@ class RenderedTask(VectorTask):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # else pygame prints that it has found no screen
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -116,6 +116,15 @@ def test_its_metadata_are_those_of_model_hubs(tiny_run, tmp_path):
     assert "reaper run RePR" in text
 
 
+def test_an_agent_without_its_run_has_no_results(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    assert main(["export", "pretrained:arcade-3", str(tmp_path / "card"), "--what", "card"]) == 0
+    _, front, text = (tmp_path / "card" / "README.md").read_text().split("---\n", 2)
+    assert "model-index" not in yaml.safe_load(front)
+    assert "came without the evaluations of its run" in text
+    assert reaper.load(tmp_path / "card").tasks == reaper.load("pretrained:arcade-3").tasks
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [

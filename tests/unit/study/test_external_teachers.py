@@ -111,6 +111,9 @@ def test_policies_are_transferred_where_a_teacher_knows_no_values(tmp_path):
     assert "of the teachers of dodge only the best action" in notice
     (result,) = read_results(run_plan(planned, tmp_path / "run"))
     assert result.finished
+    assert reaper.load(tmp_path / "run", condition="RePR").tasks == ("catch", "dodge")  # what the user asked for
+    with pytest.raises(UserError, match="holds no run with condition reh; it has RePR-policy"):
+        reaper.load(tmp_path / "run", condition="reh")
 
 
 def test_policies_can_be_asked_for(tmp_path):

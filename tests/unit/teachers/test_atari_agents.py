@@ -13,6 +13,7 @@ from reaper.tasks.task import EnvOptions
 from reaper.teachers.fitting import TaskInSequence, fit
 from reaper.teachers.sources import open_teacher
 
+PONG = (0, 1, 3, 4, 11, 12)  # NOOP, FIRE, RIGHT, LEFT, RIGHTFIRE and LEFTFIRE on the joystick: its minimal actions
 STATES = ObservationSpec((4, 84, 84), frame_stack=4)
 
 
@@ -56,14 +57,15 @@ def test_the_agent_takes_the_same_actions_through_the_joystick(tmp_path, monkeyp
     found = open_teacher(f"sb3:{tmp_path}/agent.zip", STATES)
     teacher = fit(found.network, found.weights, TaskInSequence(task, STATES, 18))
     joystick = task.open(EnvOptions(2, STATES.frame))
-    used = []
+    used, pressed = [], []
 
     def predict(state):
         used.extend(actions := model.predict(state, deterministic=True)[0])
         return actions
 
     def choose(state):
-        return teacher(torch.tensor(state)).argmax(dim=1).numpy()
+        pressed.extend(actions := teacher(torch.tensor(state)).argmax(dim=1).numpy())
+        return actions
 
     def step(actions):
         joystick.send(actions)
@@ -76,6 +78,8 @@ def test_the_agent_takes_the_same_actions_through_the_joystick(tmp_path, monkeyp
         minimal.close()
         joystick.close()
     assert np.array_equal(theirs, ours)
+    assert [PONG[action] for action in used] == pressed
+    assert len(used) == 1_000
     assert len({int(action) for action in used}) > 2  # else anything would pass
 
 
