@@ -6,9 +6,11 @@ from reaper.config.methods import MethodRegistry
 from reaper.config.settings import Settings
 from reaper.generators.base import FittedGenerator, Generator, GeneratorTraining
 from reaper.generators.gan import GAN
+from reaper.generators.tokens import Tokens
 
 GENERATORS: MethodRegistry[Generator] = MethodRegistry("generator", "reaper.generators")
 GENERATORS["gan"] = GAN
+GENERATORS["tokens"] = Tokens
 
 
 def register_generator(name: str, generator: type[Generator]) -> None:
@@ -27,6 +29,7 @@ __all__ = [
     "FittedGenerator",
     "Generator",
     "GeneratorTraining",
+    "Tokens",
     "generator_for",
     "register_generator",
 ]

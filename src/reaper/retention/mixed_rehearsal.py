@@ -21,7 +21,7 @@ from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Remembered
 from reaper.retention.pseudo_rehearsal import PseudoRehearsal, generate_items
-from reaper.retention.rehearsal import CompressedRehearsal
+from reaper.retention.rehearsal import MAX_BLOCK, CompressedRehearsal
 from reaper.tasks.observation import state_spec
 
 
@@ -31,6 +31,9 @@ class MixedRehearsal(PseudoRehearsal):
 
     real_share: float = probability(0.5, "share of real items among those rehearsed")
     max_items: int = positive(50_000, "items of a new task that are compressed at most")
+    block: int = positive(
+        1, "items of a new task that are compressed together, and dropped together later", maximum=MAX_BLOCK
+    )
 
     def store(self, settings: Settings) -> CompressedRehearsal:
         """It has the bytes by which the generator is smaller than one of full width."""
@@ -38,7 +41,7 @@ class MixedRehearsal(PseudoRehearsal):
         if not isinstance(generator, GAN) or generator.narrow == 1:
             raise UserError("mixed rehearsal stores items in the bytes that --gan.narrow frees: give 2 or more")
         freed = replace(generator, narrow=1).num_bytes(observation) - generator.num_bytes(observation)
-        return CompressedRehearsal(freed // observation.num_bytes, self.max_items, codec="lzma")
+        return CompressedRehearsal(freed // observation.num_bytes, self.max_items, codec="lzma", block=self.block)
 
     def items(self, context: Context, memory: LongTermMemory) -> Items:
         generated = generate_items(context, memory).states

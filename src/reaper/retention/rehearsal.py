@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from reaper.config.fields import positive, setting
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.equations import repr_loss
-from reaper.memory.compression import Codec, LzmaCodec, ZlibCodec, decompress, to_bytes
+from reaper.errors import UserError
+from reaper.memory.compression import Codec, LzmaCodec, ZlibCodec, decompress, sorted_block, to_bytes
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory, tensor_bytes
 from reaper.networks.q_network import QNetwork
@@ -25,6 +27,8 @@ from reaper.state import State
 from reaper.tasks.observation import state_spec
 
 END_BYTES = 4  # of the end offset of a compressed item
+BLOCKS_AT_LEAST = 20  # that fit into the room of a new task: with twenty times as many tasks, one still does
+MAX_BLOCK = 4096  # items compressed together
 COMPRESSED_SAMPLE = 500  # items of each task that are compressed to measure what all of them would take
 
 
@@ -117,6 +121,9 @@ class CompressedRehearsal(Rehearsal):
     # A compressed item may take only a few dozen bytes; this bounds the work of compressing them.
     max_items: int = positive(250_000, "items of a new task that are compressed at most")
     codec: str = setting("zlib", "of a new task's items; lzma in every condition", choices=("zlib", "lzma"))
+    block: int = positive(
+        1, "items of a new task that are compressed together, and dropped together later; with lzma", maximum=MAX_BLOCK
+    )
 
     def settings_for(self, knowledge: Knowledge) -> dict[str, Any]:
         return {"codec": "lzma"}  # the default is what runs of 0.2 used
@@ -124,14 +131,18 @@ class CompressedRehearsal(Rehearsal):
     def stored(self, context: Context, memory: LongTermMemory) -> list[torch.Tensor]:
         shape, dtype = context.observation.shape, context.observation.torch_dtype
         tasks = range(len(memory.tasks))
-        return [decompress(_packed(memory, task), _codec(memory, task), shape, dtype) for task in tasks]
+        return [
+            decompress(_packed(memory, task), _codec(memory, task), shape, dtype, _block(memory, task))
+            for task in tasks
+        ]
 
     def missing_from(self, context: Context, memory: LongTermMemory) -> str | None:
         names = [f"{part}.{task}" for task in range(len(memory.tasks)) for part in ("packed", "ends")]
         return None if all(name in memory.retained for name in names) else "compressed items of every task"
 
     def num_items(self, memory: LongTermMemory) -> int:
-        return sum(len(memory.retained[f"ends.{task}"]) for task in range(len(memory.tasks)))
+        tasks = range(len(memory.tasks))
+        return sum(_block(memory, task) * len(memory.retained[f"ends.{task}"]) for task in tasks)
 
     def compressed_bytes(self, memory: LongTermMemory) -> int | None:
         return None  # they are compressed already
@@ -147,11 +158,23 @@ class CompressedRehearsal(Rehearsal):
             assert memory
             packed = _packed(memory, task)
             items = (packed[i] for i in torch.randperm(len(packed), generator=order).tolist())
-            retained |= _filled(task, share, items, _codec(memory, task))
-        new = to_bytes(new_states.distinct_states(self.max_items, context.rng("rehearsal store")))
+            retained |= _filled(task, share, items, _codec(memory, task), _block(memory, task))
+        new = to_bytes(new_states.distinct_states(self.max_items, context.rng("rehearsal store"))).cpu()
         codec = LzmaCodec.fit(new, max_bytes=share // 10) if self.codec == "lzma" else ZlibCodec()
-        items = (codec.compress(state.cpu().numpy()) for state in new)
-        return Remembered(retained | _filled(earlier, share, items, codec))
+        block = self._block_size(codec, new.numpy(), share)
+        if block == 1:
+            items = (codec.compress(state.numpy()) for state in new)
+        else:
+            blocks = (new[i : i + block].numpy() for i in range(0, len(new) - block + 1, block))
+            items = (codec.compress(sorted_block(states)) for states in blocks)
+        return Remembered(retained | _filled(earlier, share, items, codec, block))
+
+    def _block_size(self, codec: Codec, states: np.ndarray, room: int) -> int:
+        """At most `block`, and so small that later tasks leave room for a block of this one."""
+        block = min(self.block, len(states)) if isinstance(codec, LzmaCodec) else 1
+        while block > 1 and len(codec.compress(sorted_block(states[:block]))) > room // BLOCKS_AT_LEAST:
+            block //= 2
+        return max(block, 1)
 
 
 def _codec(memory: LongTermMemory, task: int) -> Codec:
@@ -160,22 +183,33 @@ def _codec(memory: LongTermMemory, task: int) -> Codec:
     return ZlibCodec() if background is None else LzmaCodec(background.numpy())
 
 
+def _block(memory: LongTermMemory, task: int) -> int:
+    """How many items of a task are compressed together."""
+    stored = memory.retained.get(f"block.{task}")
+    block = 1 if stored is None else int(stored)
+    if not 1 <= block <= MAX_BLOCK:  # of a forged file, it must not allocate more than a file can hold
+        raise UserError(f"the compressed items of this long-term memory are damaged: blocks of {block} items")
+    return block
+
+
 def _packed(memory: LongTermMemory, task: int) -> list[bytes]:
-    """The compressed items of a task."""
+    """The compressed items of a task, or blocks of them."""
     data, ends = memory.retained[f"packed.{task}"].numpy().tobytes(), memory.retained[f"ends.{task}"].tolist()
     return [data[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
 
-def _filled(task: int, room: int, items: Iterable[bytes], codec: Codec) -> dict[str, torch.Tensor]:
+def _filled(task: int, room: int, items: Iterable[bytes], codec: Codec, block: int = 1) -> dict[str, torch.Tensor]:
     """The store of one task: what its codec needs, and as many items as fit into the rest of its room."""
-    background = {}
+    needed = {}
     if isinstance(codec, LzmaCodec):
-        background = {f"background.{task}": torch.from_numpy(codec.background)}
-        room -= codec.background.nbytes
+        needed[f"background.{task}"] = torch.from_numpy(codec.background)
+    if block > 1:
+        needed[f"block.{task}"] = torch.tensor(block, dtype=torch.int32)
+    room -= sum(tensor_bytes(tensor) for tensor in needed.values())
     kept = _fill(room, items)
     ends = torch.tensor([len(item) for item in kept], dtype=torch.int64).cumsum(0).to(torch.int32)
     packed = torch.frombuffer(bytearray(b"".join(kept)), dtype=torch.uint8)
-    return {f"packed.{task}": packed, f"ends.{task}": ends, **background}
+    return {f"packed.{task}": packed, f"ends.{task}": ends, **needed}
 
 
 def _compressed_size(states: torch.Tensor) -> int:

@@ -9,6 +9,7 @@ from conftest import TINY
 from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
+from reaper.errors import UserError
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
 from reaper.memory.compression import LzmaCodec
 from reaper.memory.items import Items
@@ -191,6 +192,70 @@ def test_compressed_items_never_exceed_their_bytes():
     memory = learn_two_tasks(method)
     passed_on = sum(tensor.numel() * tensor.element_size() for tensor in memory.retained.values())
     assert 0 < passed_on <= method.num_bytes(SETTINGS, 6, 2)
+
+
+def squares(count):
+    """Dark screens with a bright square that is somewhere else on each: much alike, none equal."""
+    states = torch.zeros(count, 2, 16, 16, dtype=torch.uint8)
+    for number, state in enumerate(states):
+        row, column = divmod(number, 14)
+        state[:, row : row + 2, column : column + 2] = 200
+    return states
+
+
+def store_of(method, states, memory=None):
+    remembered = method.remember(CONTEXT, memory, network(), Items(states))
+    return LongTermMemory(AGENT, ("a", "b")[: len(memory.tasks) + 1 if memory else 1], remembered.retained)
+
+
+def kinds(states):
+    return {bytes(state.numpy()) for state in states}
+
+
+def test_blocks_of_items_come_back_as_they_were():
+    method = CompressedRehearsal(capacity=40, max_items=196, codec="lzma", block=16)
+    memory = store_of(method, squares(150))
+    assert int(memory.retained["block.0"]) == 16
+    (stored,) = method.stored(CONTEXT, memory)
+    assert len(stored) == method.num_items(memory) == 144  # nine whole blocks
+    assert kinds(stored) <= kinds(squares(150))
+    assert len(kinds(stored)) == 144
+
+
+def test_later_tasks_drop_whole_blocks_and_the_bytes_hold():
+    method = CompressedRehearsal(capacity=3, max_items=196, codec="lzma", block=8)
+    first = store_of(method, squares(196))
+    second = store_of(method, squares(196) // 2, first)
+    passed_on = sum(tensor.numel() * tensor.element_size() for tensor in second.retained.values())
+    assert passed_on <= method.num_bytes(SETTINGS, 6, 2)
+    before, (kept, new) = method.stored(CONTEXT, first)[0], method.stored(CONTEXT, second)
+    assert 0 < len(kept) < len(before)
+    assert len(kept) % int(first.retained["block.0"]) == 0
+    assert kinds(kept) < kinds(before)
+    assert kinds(new) <= kinds(squares(196) // 2)
+
+
+def test_more_items_fit_in_blocks():
+    one, blocks = (
+        store_of(CompressedRehearsal(capacity=4, max_items=196, codec="lzma", block=block), squares(196))
+        for block in (1, 8)
+    )
+    assert CompressedRehearsal().num_items(blocks) > 1.3 * CompressedRehearsal().num_items(one)
+
+
+def test_a_block_leaves_room_for_later_tasks():
+    """Noise does not compress: a block of sixteen would fill the store of six raw items."""
+    memory = store_of(CompressedRehearsal(capacity=6, max_items=80, codec="lzma", block=16), STATES.states)
+    assert "block.0" not in memory.retained
+    assert CompressedRehearsal().num_items(memory) > 0
+
+
+def test_a_forged_block_is_refused():
+    method = CompressedRehearsal(capacity=40, max_items=64, codec="lzma", block=16)
+    memory = store_of(method, squares(64))
+    memory.retained["block.0"].fill_(2**30)
+    with pytest.raises(UserError, match="blocks of 1073741824 items"):
+        method.stored(CONTEXT, memory)
 
 
 @pytest.mark.parametrize("method", METHODS[1:], ids=lambda method: type(method).__name__)
