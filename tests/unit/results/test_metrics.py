@@ -95,6 +95,7 @@ def test_the_interval_of_a_mean():
     # sample variance ((1 + 1 + 0) / 2) = 1, standard error 1 / sqrt(3)
     low, high = metrics.mean_interval(np.array([1.0, 2.0, 3.0]))
     assert (low, high) == (pytest.approx(2 - 1.96 / 3**0.5), pytest.approx(2 + 1.96 / 3**0.5))
+    assert metrics.mean_interval(np.array([1.0, 3.0])) == pytest.approx((2 - 1.96, 2 + 1.96))  # two are enough
     assert metrics.mean_interval(np.array([5.0])) == (-np.inf, np.inf)
 
 
@@ -132,3 +133,38 @@ def test_a_bootstrap_interval_is_of_the_mean_over_seeds():
     assert (low, high) == pytest.approx((0.5 - 1.96 * 0.0292, 0.5 + 1.96 * 0.0292), abs=0.003)
     low, high = metrics.bootstrap_interval(values, level=0.5)
     assert (low, high) == pytest.approx((0.5 - 0.6745 * 0.0292, 0.5 + 0.6745 * 0.0292), abs=0.003)
+
+
+def test_better_than_random_means_that_the_intervals_do_not_even_touch():
+    random = np.array([1.0, 1.0])
+    assert metrics.better_than_random(np.array([1.5, 1.5]), random)
+    assert not metrics.better_than_random(random, random)
+    # 1.96 either way of 4: from 2.04, which is above 2 and below 2.1
+    assert metrics.better_than_random(np.array([3.0, 5.0]), np.array([2.0, 2.0]))
+    assert not metrics.better_than_random(np.array([3.0, 5.0]), np.array([2.1, 2.1]))
+    assert not metrics.better_than_random(np.array([np.nan, 5.0]), random)
+
+
+@pytest.mark.parametrize(("learnt", "share"), [(0.5, 0.4), (0.02, 10.0), (0.01, np.nan), (-0.5, np.nan)])
+def test_retained_needs_more_than_a_hundredth_to_have_been_learnt(learnt: float, share: float):
+    matrix = np.array([[learnt, 0.0], [0.2, 1.0]])
+    assert metrics.retained(matrix) == pytest.approx(share, nan_ok=True)
+
+
+def test_tasks_known_before_a_run_began_count_as_learnt_at_its_first_row():
+    # The run continues from a memory that knew tasks 0 and 1, so row 0 is unknown.
+    matrix = np.array([[np.nan] * 3, [0.5, 0.9, 0.3], [0.7, 0.6, 0.8]])
+    assert metrics.forgetting(matrix, 1) == pytest.approx(((0.5 - 0.7) + (0.9 - 0.6)) / 2)
+    assert metrics.backward_transfer(matrix, 1) == pytest.approx(((0.7 - 0.5) + (0.6 - 0.9)) / 2)
+    assert metrics.forward_transfer(matrix, 1) == pytest.approx(0.3)  # task 1 was not learnt here
+    assert metrics.retained(matrix, 1) == pytest.approx((0.7 + 0.6) / (0.5 + 0.9))
+
+
+def test_a_bootstrap_interval_is_that_of_5000_resamples():
+    """Exact, since published intervals are compared with new ones."""
+    sample = np.sqrt(np.arange(12))  # hardly any two resamples have the same mean
+    means = np.sort(sample[np.random.default_rng(0).integers(12, size=(5_000, 12))].mean(axis=1))
+    # Quantiles 0.025 and 0.975 of 5,000 values lie at places 124.975 and 4,874.025, between two of them.
+    low = means[124] + 0.975 * (means[125] - means[124])
+    high = means[4874] + 0.025 * (means[4875] - means[4874])
+    assert metrics.bootstrap_interval(sample) == pytest.approx((low, high), abs=1e-12)
