@@ -1,9 +1,15 @@
 """Sequences: which tasks they consist of, in which order, and by which names."""
 
+from dataclasses import replace
+
 import pytest
 
+from reaper.config.settings import ObservationSettings
 from reaper.errors import UserError
-from reaper.tasks.sequence import SEQUENCES, Sequence, find_sequence, find_task, match_task
+from reaper.tasks.arcade import ARCADE
+from reaper.tasks.observation import BOARD, ObservationSpec, vector_spec
+from reaper.tasks.sequence import SEQUENCES, Sequence, find_sequence, find_task, match_task, seen_as
+from reaper.tasks.task import Task
 
 
 def test_the_named_sequences_are_the_papers_and_ours():
@@ -66,3 +72,82 @@ def test_a_sequence_stands_for_its_tasks_among_others():
 def test_a_sequence_is_no_task():
     with pytest.raises(UserError, match="arcade-3 is not a task but a sequence of tasks: catch, dodge, shooter"):
         find_task("arcade-3")
+
+
+def made(name, observation, num_actions=3, **options):
+    return Task(name, name.capitalize(), num_actions, ARCADE["catch"].open, observation, **options)
+
+
+IMAGES, VECTORS = ObservationSpec((1, 16, 16)), vector_spec(4)
+BOARDS = ObservationSpec((2, 5, 6), kind=BOARD)
+
+
+@pytest.mark.parametrize(
+    ("observation", "kind", "preset", "paper_preset"),
+    [
+        (IMAGES, "image", "arcade", "arcade"),
+        (None, "image", "modern", "paper"),
+        (VECTORS, "vector", "vector", "vector"),
+        (BOARDS, "board", "board", "board"),
+    ],
+)
+def test_tasks_decide_the_kind_and_the_preset(observation, kind, preset, paper_preset):
+    sequence = Sequence("a", (made("one", observation), made("two", observation)))
+    assert (sequence.kind, sequence.preset, sequence.paper_preset) == (kind, preset, paper_preset)
+
+
+@pytest.mark.parametrize(
+    ("emitted", "frame", "seen"),
+    [
+        (None, IMAGES, True),
+        (None, VECTORS, False),
+        (IMAGES, IMAGES, True),
+        (IMAGES, ObservationSpec((1, 16, 17)), False),
+        (IMAGES, VECTORS, False),
+        (VECTORS, VECTORS, True),
+        (VECTORS, vector_spec(5), True),
+        (VECTORS, vector_spec(3), False),
+        (VECTORS, IMAGES, False),
+        (BOARDS, ObservationSpec((2, 5, 6)), True),
+        (BOARDS, ObservationSpec((3, 9, 9)), True),
+        (BOARDS, ObservationSpec((1, 9, 9)), False),
+        (BOARDS, ObservationSpec((2, 5, 5)), False),
+        (BOARDS, VECTORS, False),
+    ],
+)
+def test_what_an_agent_can_be_shown(emitted, frame, seen):
+    assert seen_as(emitted, frame) is seen
+
+
+def test_settings_are_completed_with_the_largest_of_the_tasks():
+    vectors = Sequence("a", (made("one", vector_spec(3)), made("two", vector_spec(7))))
+    settings = ObservationSettings(frame_stack=2)
+    assert vectors.observation(settings).shape == (14,)
+    assert vectors.observation(replace(settings, features=9)).shape == (18,)
+    with pytest.raises(UserError, match=r"two emits 7 float32 vectors, and .* 6 float32 vectors; .*--observation.feat"):
+        vectors.observation(replace(settings, features=6))
+    boards = Sequence("a", (made("one", BOARDS), made("two", ObservationSpec((3, 4, 10), kind=BOARD))))
+    assert boards.observation(settings).shape == (6, 20, 20)  # ten cells of two pixels
+    told = Sequence("a", (made("one", IMAGES), made("two", IMAGES)))
+    assert told.observation(replace(settings, frame_size=16, task_id="one-hot")).identity == 2
+    assert told.observation(replace(settings, frame_size=16, task_id="one-hot", task_names="a,two,one")).identity == 3
+
+
+def test_a_task_that_does_not_repeat_itself_is_reported():
+    steady = made("steady", IMAGES, is_deterministic=lambda: True)
+    random = made("random", IMAGES, is_deterministic=lambda: False)
+    notices = Sequence("a", (made("unknown", IMAGES), steady, random)).notices
+    assert [notice.split(":")[0] for notice in notices] == ["random is not deterministic under a seed"]
+
+
+def test_a_task_twice_is_refused_with_the_sequence_that_holds_it():
+    with pytest.raises(UserError, match=r"catch occurs twice \(arcade-3 is catch, dodge, shooter\); a task may"):
+        find_sequence("arcade-3,catch")
+    with pytest.raises(UserError, match=r"pong occurs twice; a task may occur only once"):
+        find_sequence("pong,pong")
+
+
+@pytest.mark.parametrize("name", ["no-such-game", "No-Such-Game-v0"])
+def test_an_unknown_task_is_refused(name):
+    with pytest.raises(UserError, match=f"unknown task '{name}'"):
+        find_task(name)

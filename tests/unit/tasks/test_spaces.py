@@ -75,6 +75,45 @@ def test_what_cannot_work_is_refused_with_an_alternative(space, reason):
         emitted_spec("Game-v0", space)
 
 
+@pytest.mark.parametrize(
+    ("space", "spec"),
+    [
+        (Box(0, 255, (12, 12, 1), np.uint8), None),
+        (Box(0, 255, (11, 12, 3), np.uint8), board(3, 11, 12)),
+        (Box(0, 254, (12, 12, 3), np.uint8), board(3, 12, 12)),
+        (Box(0, 255, (100, 12, 3), np.uint8), None),  # larger than any board
+        (Box(0, 5, (84, 84), np.int8), board(1, 84, 84)),
+        (Box(0, 255, (12, 12, 3), np.int16), board(3, 12, 12)),  # images are uint8
+        (Dict(part=Box(-1, 1, (4_096,))), vector_spec(4_096)),
+        (Box(-1, 1, (1,)), vector_spec(1)),
+    ],
+    ids=str,
+)
+def test_the_smallest_and_the_largest_of_each_kind(space, spec):
+    assert emitted_spec("Game-v0", space) == spec
+
+
+@pytest.mark.parametrize(
+    ("space", "reason"),
+    [
+        (Dict(part=Box(-1, 1, (4_097,))), "its part 'part' has 4,097 numbers, too many for a vector"),
+        (Discrete(4_097), "it has 4,097 numbers, too many for a vector"),
+        (Box(0, 5, (85, 3), np.int8), "of at most 84 cells per side"),
+        (Box(-1, 1, (0,)), "flatten it to a vector"),
+        (Box(0, 5, (3, 0), np.int8), "a task needs uint8 images"),
+        (Box(0, 5, (), np.int8), "a task needs uint8 images"),
+    ],
+    ids=str,
+)
+def test_what_is_too_large_or_empty_is_refused(space, reason):
+    with pytest.raises(UserError, match=reason):
+        emitted_spec("Game-v0", space)
+
+
+def test_a_board_of_one_value_is_dark():
+    assert board_values(np.array([[[3, 3]]]), Box(3, 3, (1, 2), np.int8)).tolist() == [[[[0, 0]]]]
+
+
 def test_values_of_a_board_are_spread_by_its_bounds():
     space = Box(np.array([[[0, -1]]]), np.array([[[10, 1]]]), (1, 1, 2), np.int64)
     boards = np.array([[[[0, -1]]], [[[10, 0]]], [[[5, 1]]]])
