@@ -19,7 +19,7 @@ from pathlib import Path
 from operators import Mutant
 from sample import PACKAGES, ROOT, all_mutants, equivalent_mutants, identity_of, key_of, package_of, sampled
 from tests_by_line import TestsByLine, trace
-from trial import KILLED, SURVIVED, TIMED_OUT, PackageCopy, choose, import_libraries, run_trial, time_limit
+from trial import KILLED, SURVIVED, TIMED_OUT, PackageCopy, choose, import_libraries, run_trial, start_warm, time_limit
 
 FOLDER = ROOT / "runs" / "mutants"
 # Those of `make test` that may notice within seconds: not those of commands, of compiled updates and of other layers
@@ -62,6 +62,7 @@ def try_all(
     """Tries every mutant that is not skipped, and appends what became of it to a file."""
     import_libraries()
     copy, equivalent, rows = PackageCopy(ROOT, FOLDER), equivalent_mutants(), {}
+    warm = start_warm(copy, list(TESTS), FOLDER)
     for number, mutant in enumerate(mutants, 1):
         key = key_of(mutant)
         if key in skip or identity_of(mutant) in equivalent:
@@ -69,7 +70,7 @@ def try_all(
         start = time.monotonic()
         groups, complete = tests_for(by_line, mutant, seconds)
         limits = [time_limit(by_line, tests) for tests in groups]
-        status = run_trial(copy, mutant, groups, limits, FOLDER / "trial.log")
+        status = run_trial(copy, mutant, groups, limits, FOLDER / "trial.log", warm)
         took, asked = round(time.monotonic() - start, 1), sum(map(len, groups))
         rows[key] = {"key": key, "mutant": mutant.name, "identity": identity_of(mutant), "status": status}
         rows[key] |= {"package": package_of(mutant.file), "tests": asked, "complete": complete, "seconds": took}

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 from operators import Mutant
 from tests_by_line import TestsByLine
+from warm import WarmProcess
 
 FIRST_SECONDS = 4.0  # of tests in the first of two processes: most mutants need no more
 STARTUP_SECONDS = 40.0  # at most, on a busy machine
@@ -35,7 +37,7 @@ LIBRARIES = (
     "rich.progress",
     "safetensors.torch",
 )
-BROKEN = 70  # exit code of a trial that says nothing about its mutant
+BROKEN, NOT_READY = 70, 71  # exit codes of a trial that says nothing about its mutant
 KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
 
 
@@ -100,13 +102,21 @@ def choose(by_line: TestsByLine, candidates: set[int], file: str, seconds: float
     return [tests for tests in chosen if tests], sum(map(len, chosen)) == len(candidates)
 
 
-def run_trial(copy: PackageCopy, mutant: Mutant | None, groups: list[list[str]], limits: list[float], log: Path) -> str:
+def run_trial(
+    copy: PackageCopy,
+    mutant: Mutant | None,
+    groups: list[list[str]],
+    limits: list[float],
+    log: Path,
+    warm: WarmProcess | None = None,
+) -> str:
     """What became of a mutant; without a mutant, whether the tests pass. If tests take too long with a mutant, and
     without it, too, then that says nothing about the mutant."""
     for tests, limit in zip(groups, limits, strict=True):
         copy.write(mutant)
         try:
-            status = _run_tests(copy, tests, limit, log)
+            status = warm.run(mutant, tests, limit) if warm and mutant and not mutant.at_import else None
+            status = status or _run_tests(copy, tests, limit, log)
         finally:
             copy.restore(mutant)
         if mutant and status == TIMED_OUT and _run_tests(copy, tests, limit, log) == TIMED_OUT:
@@ -126,15 +136,31 @@ def time_limit(by_line: TestsByLine, tests: list[str]) -> float:
     return STARTUP_SECONDS + SLOWDOWN * total
 
 
+def start_warm(copy: PackageCopy, tests: list[str], folder: Path) -> WarmProcess:
+    def run_tests(prepare: Callable[[], bool], tests: list[str], limit: float, log: Path) -> str | None:
+        return _run_forked(lambda: _in_child(copy, tests, log, prepare), limit, log)
+
+    return WarmProcess(copy.root, copy.source, tests, run_tests, folder)
+
+
 def _run_tests(copy: PackageCopy, tests: list[str], limit: float, log: Path) -> str:
+    status = _run_forked(lambda: _in_child(copy, tests, log), limit, log)
+    assert status is not None
+    return status
+
+
+def _run_forked(child: Callable[[], None], limit: float, log: Path) -> str | None:
+    """How a child has ended; None if it was not ready to run any test."""
     process = os.fork()
     if process == 0:
-        _in_child(copy, tests, log)
+        child()
     end = time.monotonic() + limit
     while time.monotonic() < end:
         done, code = os.waitpid(process, os.WNOHANG)
         if done:
             _end_group(process)
+            if os.waitstatus_to_exitcode(code) == NOT_READY:
+                return None
             if os.waitstatus_to_exitcode(code) == BROKEN:
                 raise RuntimeError(log.read_text())
             return SURVIVED if code == 0 else KILLED
@@ -150,10 +176,12 @@ def _end_group(process: int) -> None:
         os.killpg(process, signal.SIGKILL)
 
 
-def _in_child(copy: PackageCopy, tests: list[str], log: Path) -> None:
+def _in_child(copy: PackageCopy, tests: list[str], log: Path, prepare: Callable[[], bool] = lambda: True) -> None:
     code = BROKEN
     try:
         os.setsid()
+        if not prepare():
+            os._exit(NOT_READY)
         # A fault may ask for all the memory there is; then this process ends, and no other.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
@@ -163,7 +191,8 @@ def _in_child(copy: PackageCopy, tests: list[str], log: Path) -> None:
         os.chdir(copy.root)
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        sys.path.insert(0, str(copy.source))
+        if str(copy.source) not in sys.path:
+            sys.path.insert(0, str(copy.source))
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(copy.source), os.environ.get("PYTHONPATH", "")]))
         found = importlib.util.find_spec("reaper")
         assert found is not None
