@@ -58,7 +58,7 @@ def exchange(path: Path, original: bytes, mutated: bytes, ran: set[CodeType]) ->
     functions = [
         each
         for each in gc.get_objects()
-        if isinstance(each, FunctionType) and each.__code__ == old and each.__code__.co_filename == str(path)
+        if type(each) is FunctionType and each.__code__ == old and each.__code__.co_filename == str(path)
     ]
     for function in functions:
         function.__code__ = new
