@@ -4,8 +4,8 @@
 
 First the tests run once under coverage.py, in one process. Then each mutant meets the tests that run its line, the
 quickest and closest first, until one fails. Results are kept in `runs/mutants`, and the same command continues there.
-After a change of the code or of the tests, `--trace` finds out again which test runs which line; `--again` repeats the
-mutants that survived.
+After a change of the code or of the tests, `--trace` finds out again which test runs which line; `--trace PATHS` does
+so for some tests, if the code is as it was. `--again` repeats the mutants that survived.
 """
 
 from __future__ import annotations
@@ -24,18 +24,7 @@ from trial import KILLED, SURVIVED, TIMED_OUT, PackageCopy, choose, import_libra
 FOLDER = ROOT / "runs" / "mutants"
 # Those of `make test` that may notice within seconds: of the mutated packages, and of damaged and hostile files. What
 # the others would notice besides counts as survived.
-UNITS = (
-    "config",
-    "equations",
-    "generators",
-    "learning",
-    "memory",
-    "networks",
-    "results",
-    "retention",
-    "storage",
-    "tasks",
-)
+UNITS = sorted({"config", *(path.split("/")[0] for path in PACKAGES.values())})
 TESTS = (*(f"tests/unit/{name}" for name in UNITS), "tests/property", "tests/paper", "tests/samples")
 TESTS += tuple(f"tests/durable/test_{name}.py" for name in ("damage", "hostile", "pack"))
 
@@ -44,8 +33,11 @@ def main() -> None:
     options = parse(sys.argv[1:])
     FOLDER.mkdir(parents=True, exist_ok=True)
     known, results = FOLDER / "tests.json", FOLDER / "results.jsonl"
-    if options.trace or not known.exists():
-        trace(ROOT, FOLDER, list(TESTS))
+    if options.trace is not None or not known.exists():
+        found = trace(ROOT, FOLDER, options.trace or list(TESTS))
+        if options.trace:
+            found = TestsByLine.read(known).updated(found, options.trace)
+        known.write_text(json.dumps(found.values))
     by_line = TestsByLine.read(known)
     mutants, gpu_only = all_mutants()
     chosen = sampled(mutants, None if options.all else options.per_package, options.seed)
@@ -139,7 +131,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests per mutant at most")
     parser.add_argument("--only", default="", metavar="TEXT", help="only files with this in their path")
-    parser.add_argument("--trace", action="store_true", help="find out again which test runs which line")
+    parser.add_argument("--trace", nargs="*", metavar="TESTS", help="find out again which test runs which line")
     parser.add_argument("--again", action="store_true", help="repeat the mutants that survived")
     parser.add_argument("--control", type=int, metavar="N", help="run the tests of N mutants without the mutants")
     parser.add_argument("--table", action="store_true", help="only print the table")

@@ -33,6 +33,8 @@ disable_warnings = no-data-collected, module-not-measured, trace-changed, module
 class TestsByLine:
     """Looks up the tests that run a line, and what each costs."""
 
+    __test__ = False  # for pytest
+
     def __init__(self, values: dict) -> None:
         self.values = values
         self.lines: dict[str, dict[str, list[int]]] = values["lines"]  # file -> line -> numbers of tests
@@ -46,6 +48,28 @@ class TestsByLine:
     @classmethod
     def read(cls, path: Path) -> TestsByLine:
         return cls(json.loads(path.read_text()))
+
+    def updated(self, newer: TestsByLine, paths: list[str]) -> TestsByLine:
+        """With the tests in some paths replaced by those of another trace of the same code."""
+        kept = [number for number, name in enumerate(self.names) if not name.startswith(tuple(paths))]
+        places = ({old: new for new, old in enumerate(kept)}, {n: len(kept) + n for n in range(len(newer.names))})
+        lines: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for part, place in zip((self, newer), places, strict=True):
+            for file, found in part.lines.items():
+                for line, tests in found.items():
+                    lines[file][line] |= {place[test] for test in tests if test in place}
+        return TestsByLine(
+            {
+                "lines": {
+                    file: {line: sorted(tests) for line, tests in found.items()} for file, found in lines.items()
+                },
+                "names": [*(self.names[number] for number in kept), *newer.names],
+                "seconds": [*(self.seconds[number] for number in kept), *newer.seconds],
+                "fixtures": [*(self.fixtures[number] for number in kept), *newer.fixtures],
+                "fixture_seconds": {**self.fixture_seconds, **newer.fixture_seconds},
+                "failed": newer.values["failed"],
+            }
+        )
 
     def of_lines(self, file: str, lines: Iterable[int]) -> set[int]:
         found = self.lines.get(file, {})
@@ -68,7 +92,7 @@ class TestsByLine:
 
 
 def trace(root: Path, folder: Path, arguments: list[str]) -> TestsByLine:
-    """Runs the tests and writes `tests.json`. A test that fails without a mutant is left out, and named."""
+    """Runs the tests. One that fails without a mutant is left out, and named."""
     folder.mkdir(parents=True, exist_ok=True)
     source, config, times = root / "src" / "reaper", folder / "coverage.ini", folder / "times.json"
     config.write_text(CONFIG.format(folder=folder, source=source))
@@ -85,9 +109,7 @@ def trace(root: Path, folder: Path, arguments: list[str]) -> TestsByLine:
     }
     options = ["-q", "-p", "tracing", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
     subprocess.run([sys.executable, "-m", "pytest", *options], cwd=root, env=environment, check=False)
-    values = _combine(root, folder, json.loads(times.read_text()))
-    (folder / "tests.json").write_text(json.dumps(values))
-    return TestsByLine(values)
+    return TestsByLine(_combine(root, folder, json.loads(times.read_text())))
 
 
 def _combine(root: Path, folder: Path, times: dict) -> dict:
