@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reaper.errors import UserError
-from reaper.memory.compression import LZMA_FILTERS, LzmaCodec, ZlibCodec, decompress, most_frequent
+from reaper.memory.compression import LZMA_FILTERS, LzmaCodec, ZlibCodec, decompress, most_frequent, to_bytes
 
 SHAPE = (4, 84, 84)
 PAPER_BYTES, PAPER_ITEMS = 600 * 4 * 84 * 84, 17_000
@@ -95,3 +95,30 @@ def test_items_of_an_atari_game_reach_the_papers_number():
 def test_damaged_items_are_refused_in_one_line(packed, codec, complaint):
     with pytest.raises(UserError, match=complaint):
         decompress([packed], codec, SHAPE)
+
+
+def test_items_of_a_store_with_a_background_are_read_as_they_were_written():
+    """Written once and never again: a long-term memory is opened by later versions."""
+    state = (np.arange(2 * 6 * 6) * 37 % 11).astype(np.uint8).reshape(2, 6, 6)
+    codec = LzmaCodec(np.full((2, 6, 6), 3, np.uint8))
+    packed = bytes.fromhex("0001821b76cf9d340d97958f852d373c93b3fffe9fc000")
+    assert codec.decompress(packed, (2, 6, 6)).tolist() == state.tolist()
+    assert len(codec.compress(state)) <= len(packed)
+
+
+def test_a_background_is_that_of_250_states():
+    """Of the first 249, seven is the most frequent; of 250 there is a tie, and the smaller wins; of 251 seven again."""
+    values = [7] * 125 + [3] * 125 + [7] * 100
+    states = torch.tensor(values, dtype=torch.uint8)[:, None]
+    assert LzmaCodec.fit(states, 1).background.tolist() == [3]
+    assert LzmaCodec.fit(states, 0).background.tolist() == []  # it would not fit
+    assert LzmaCodec.fit(states[:0], 1).background.tolist() == []  # nothing to learn it from
+
+
+def test_numbers_of_any_type_are_compressed_by_their_bytes():
+    states = torch.tensor([[1.5, -2.0, 3.25], [0.0, 1e-9, 7.0]])
+    in_bytes = to_bytes(states)
+    assert (in_bytes.dtype, in_bytes.shape) == (torch.uint8, (2, 12))
+    codec = LzmaCodec.fit(in_bytes, 100)
+    packed = [codec.compress(each.numpy()) for each in in_bytes]
+    assert torch.equal(decompress(packed, codec, (3,), torch.float32), states)

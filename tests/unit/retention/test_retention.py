@@ -11,7 +11,7 @@ from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
 from reaper.errors import UserError
 from reaper.learning.knowledge import Policy, QValues, StandardisedQValues
-from reaper.memory.compression import LzmaCodec
+from reaper.memory.compression import LzmaCodec, ZlibCodec
 from reaper.memory.items import Items
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention import (
@@ -24,7 +24,7 @@ from reaper.retention import (
     Rehearsal,
     UntrainedGenerator,
 )
-from reaper.retention.rehearsal import RecalledItems
+from reaper.retention.rehearsal import RecalledItems, _fill, _filled, _packed
 
 SETTINGS = with_overrides(ARCADE, {**TINY, "long-term.alpha": 0.25})
 CONTEXT = Context(SETTINGS, 6, 0, ("test",))
@@ -322,3 +322,64 @@ def test_stored_items_have_to_be_states_of_every_task(wrong):
         del retained["items.1"]
     missing = Rehearsal(capacity=20).missing_from(CONTEXT, LongTermMemory(AGENT, ("a", "b"), retained))
     assert missing == "stored items of every task"
+
+
+def test_items_are_kept_while_they_and_their_ends_fit():
+    items = [b"ab", b"c", b"", b"d"]  # with four bytes each: 6, 5, 4 and 5
+    for room, kept in ((5, 0), (6, 1), (10, 1), (11, 2), (14, 2), (15, 3), (20, 4), (99, 4)):
+        assert _fill(room, iter(items)) == items[:kept], room
+
+
+def test_packed_items_are_found_by_their_ends():
+    filled = _filled(3, 100, iter([b"ab", b"", b"cde"]), ZlibCodec())
+    assert {name: tensor.tolist() for name, tensor in filled.items()} == {
+        "packed.3": list(b"abcde"),
+        "ends.3": [2, 2, 5],
+    }
+    assert filled["ends.3"].dtype == torch.int32
+    memory = LongTermMemory({}, (), filled)
+    assert _packed(memory, 3) == [b"ab", b"", b"cde"]
+    background = LzmaCodec(torch.zeros(10, dtype=torch.uint8).numpy())
+    # Ten bytes of background leave room for one item of two bytes and its end.
+    assert _filled(0, 16, iter([b"ab", b""]), background)["ends.0"].tolist() == [2]
+
+
+def test_a_store_is_measured_by_500_items_of_each_task(monkeypatch):
+    compressed = []
+    compress = LzmaCodec.compress
+
+    def counted(codec, state):
+        compressed.append(int(state[0, 0, 0]))
+        return compress(codec, state)
+
+    monkeypatch.setattr(LzmaCodec, "compress", counted)
+    states = (torch.arange(600) % 251).to(torch.uint8)[:, None, None, None].expand(600, 2, 16, 16)
+    Rehearsal().compressed_bytes(LongTermMemory({}, ("a",), {"items.0": states}))
+    assert len(compressed) == 500
+    assert (compressed[0], compressed[-1]) == (0, 599 % 251)  # from the first to the last
+
+
+def test_each_task_has_an_equal_share_of_a_store():
+    method, counts = Rehearsal(capacity=20), []
+    memory = None
+    for number in range(3):
+        new = Items(torch.full((80, 2, 16, 16), number, dtype=torch.uint8))
+        retained = method.remember(CONTEXT, memory, network(), new).retained
+        memory = LongTermMemory(AGENT, tuple("abc"[: number + 1]), retained)
+        counts.append([len(retained[f"items.{task}"]) for task in range(number + 1)])
+        assert [int(retained[f"items.{task}"].unique()) for task in range(number + 1)] == list(range(number + 1))
+    assert counts == [[20], [10, 10], [6, 6, 6]]
+    assert method.num_items(memory) == 18
+
+
+def test_only_a_tenth_of_a_tasks_share_may_be_background():
+    # Items of 512 bytes. A share of 5120 bytes has room for a background of 512, one of 4608 has none.
+    for capacity, size in ((10, 512), (9, 0)):
+        method = CompressedRehearsal(capacity=capacity, codec="lzma")
+        assert method.remember(CONTEXT, None, network(), STATES).retained["background.0"].numel() == size
+    assert "background.0" not in CompressedRehearsal(capacity=9).remember(CONTEXT, None, network(), STATES).retained
+
+
+def test_later_tasks_weigh_more_of_the_earlier_ones():
+    alpha = [RecalledItems(CONTEXT, STATES, QValues(), before).alpha for before in (1, 2)]
+    assert alpha == [SETTINGS.long_term.alpha_for(2), SETTINGS.long_term.alpha_for(3)]
