@@ -1,6 +1,8 @@
 """The evaluation process from its own side, run in this one; and when a process counts as starved."""
 
 import json
+import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from safetensors.torch import save
 from reaper.context import state_tensors
 from reaper.errors import ReaperError, UserError
 from reaper.learning.evaluation import concurrent
+from reaper.learning.evaluation import process as process_module
 from reaper.learning.evaluation.episodes import evaluate
 from reaper.learning.evaluation.worker import EvalWorker
 from reaper.progress import PhaseProgress, Progress
@@ -172,3 +175,97 @@ def test_finishing_runs_what_was_deferred():
 
     evaluator._new_process = start
     assert [row["agent_steps"] for row in evaluator.finish()] == [120]
+
+
+def test_at_most_eight_jobs_wait_while_training_continues_and_36_evaluations_until_a_generator_is_trained():
+    """Nine copies of the weights are one too many; so are 37 evaluations at the end of a stage."""
+    evaluator = new_evaluator_with_fake_process()
+    for number in range(8):
+        evaluator.evaluate([CATCH], number + 1)
+        evaluator.wait_if_behind()
+    evaluator.evaluate([CATCH], 9)
+    waited, process = [], evaluator.process
+    process.on_wait = lambda: (waited.append(1), process.complete())
+    evaluator.wait_if_behind()
+    assert len(waited) == 1
+    deferring = new_evaluator_with_fake_process()
+    deferring.defer()
+    for number in range(36):
+        deferring.evaluate([CATCH], number + 1)
+    assert deferring.process is None
+    deferring.evaluate([CATCH], 37)
+    assert len(deferring.process.jobs) == 1
+
+
+class Started:
+    """Stands in for a process that was killed."""
+
+    returncode = -9
+
+    def kill(self):
+        self.killed = True
+
+    def wait(self):
+        return self.returncode
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(2, 2), (4, 4), (16, 4)])
+def test_a_process_has_at_most_four_threads_and_no_gpu(monkeypatch, cores, threads):
+    started = []
+
+    def start(program, options, descriptors, environment):
+        started.append((json.loads(options), descriptors, environment))
+        return Started()
+
+    monkeypatch.setattr(process_module, "start_python", start)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    evaluating = process_module.EvalProcess(new_context(), low_priority=cores == 2)
+    ((options, descriptors, environment),) = started
+    assert (options["threads"], options["low_priority"], options["parent"]) == (threads, cores == 2, os.getpid())
+    assert descriptors == (options["pipe"],)
+    assert environment == {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE", "CUDA_VISIBLE_DEVICES": ""}
+    with pytest.raises(ReaperError, match="was killed by signal 9, probably for lack of memory; the same command"):
+        evaluating.receive()
+    evaluating.process.returncode = 3
+    with pytest.raises(ReaperError, match="the evaluation process exited with code 3; the same command"):
+        evaluating.receive()
+    evaluating.close()
+    assert evaluating.process.killed
+
+
+def test_cpu_time_is_that_of_the_process_itself_in_user_and_system_mode(monkeypatch, tmp_path):
+    fields = " ".join(str(number) for number in range(3, 53))  # the third field is its state
+    stat = tmp_path / "stat"
+    stat.write_text(f"77 (a name) with) {fields}\n")
+    monkeypatch.setattr(process_module, "Path", lambda path: stat if path == "/proc/77/stat" else tmp_path / "none")
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_CLK_TCK": 10}[name])
+    evaluating = object.__new__(process_module.EvalProcess)
+    evaluating.process = SimpleNamespace(pid=77)
+    assert evaluating.cpu_seconds() == (14 + 15) / 10  # fields 14 and 15: utime and stime
+    evaluating.process = SimpleNamespace(pid=78)
+    assert evaluating.cpu_seconds() == 0.0
+
+
+def test_what_a_process_cannot_do_is_an_error_or_done_here():
+    remarks = []
+    progress = Progress(lambda event: None)
+    progress.remark = remarks.append
+    evaluator = new_evaluator_with_fake_process(progress=progress)
+    evaluator.evaluate([CATCH], 1_240)
+    process = evaluator.process
+    process.replies.append({"error": "no memory", "exit_code": 5})
+    with pytest.raises(
+        ReaperError, match="the evaluation on catch after 1,240 agent steps failed: no memory"
+    ) as raised:
+        evaluator.poll()
+    assert raised.value.exit_code == 5
+    process.replies.append({"unknown": "catch"})
+    evaluator.poll()
+    assert (process.closed, evaluator.process, evaluator.in_this_process) == (True, None, True)
+    assert remarks == [
+        "training waits for evaluations on catch: no entry point makes it known to other processes",
+    ]
+    evaluator.evaluate([CATCH], 1_360)
+    assert evaluator.process is None
+    evaluator.wait_if_behind()
+    assert [row["agent_steps"] for row in evaluator.rows] == [1_240, 1_360]
