@@ -4,7 +4,7 @@ import importlib.util
 import sys
 
 import pytest
-from warm import Called, exchange
+from warm import Called, Imported, functions_in
 
 SOURCE = b"""
 import functools
@@ -48,13 +48,13 @@ def module(tmp_path):
     sys.setprofile(called)
     spec.loader.exec_module(found)
     sys.setprofile(None)
-    return found, path, called.codes
+    return found, path, Imported(functions_in(tmp_path), called.codes)
 
 
 def exchanged(module, before, after):
-    _, path, ran = module
+    _, path, imported = module
     assert before in SOURCE
-    return exchange(path, SOURCE, SOURCE.replace(before, after), ran)
+    return imported.exchange(path, SOURCE, SOURCE.replace(before, after))
 
 
 def test_methods_properties_and_inner_functions_are_exchanged(module):

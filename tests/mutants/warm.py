@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -42,27 +42,38 @@ def outermost_functions(code: CodeType) -> Iterator[CodeType]:
             yield from (constant,) if is_function else outermost_functions(constant)
 
 
-def exchange(path: Path, original: bytes, mutated: bytes, ran: set[CodeType]) -> bool:
-    """Whether a mutated function could be put in the place of the original, wherever that is used. Not if it ran
-    before: what it made then is not made again."""
-    before, after = (
-        list(outermost_functions(compile(source, str(path), "exec", dont_inherit=True)))
-        for source in (original, mutated)
-    )
-    if len(before) != len(after):
-        return False
-    # Functions that follow the first difference differ by their line numbers alone.
-    old, new = next(((old, new) for old, new in zip(before, after, strict=True) if old != new), (None, None))
-    if old is None or new is None or old in ran or old.co_freevars != new.co_freevars:
-        return False
-    functions = [
-        each
-        for each in gc.get_objects()
-        if type(each) is FunctionType and each.__code__ == old and each.__code__.co_filename == str(path)
-    ]
-    for function in functions:
-        function.__code__ = new
-    return bool(functions)
+def functions_in(source: Path) -> list[FunctionType]:
+    """All functions of the package that there are now."""
+    prefix = f"{source}{os.sep}"
+    found = (each for each in gc.get_objects() if type(each) is FunctionType)
+    return [each for each in found if each.__code__.co_filename.startswith(prefix)]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What importing the package and the tests has made, and what ran by then."""
+
+    functions: list[FunctionType]
+    ran: set[CodeType]
+
+    def exchange(self, path: Path, original: bytes, mutated: bytes) -> bool:
+        """Whether a mutated function could be put in the place of the original, wherever that is used. Not if it ran
+        before: what it made then is not made again."""
+        before, after = (
+            list(outermost_functions(compile(source, str(path), "exec", dont_inherit=True)))
+            for source in (original, mutated)
+        )
+        if len(before) != len(after):
+            return False
+        # Functions that follow the first difference differ by their line numbers alone.
+        old, new = next(((old, new) for old, new in zip(before, after, strict=True) if old != new), (None, None))
+        if old is None or new is None or old in self.ran or old.co_freevars != new.co_freevars:
+            return False
+        in_file = (each for each in self.functions if each.__code__.co_filename == str(path))
+        functions = [each for each in in_file if each.__code__ == old]
+        for function in functions:
+            function.__code__ = new
+        return bool(functions)
 
 
 RunTests = Callable[[Callable[[], bool], list[str], float, Path], str | None]
@@ -97,6 +108,7 @@ class WarmProcess:
         sys.setprofile(called)
         pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests])
         sys.setprofile(None)
+        imported = Imported(functions_in(self.source), called.codes)
         gc.freeze()  # so that a fork does not copy memory only to collect garbage
         while True:
             try:
@@ -108,7 +120,7 @@ class WarmProcess:
             path = self.source.parent / mutant.file
 
             def prepare(path: Path = path, original: bytes = original, mutant: Mutant = mutant) -> bool:
-                return exchange(path, original, mutant.apply(original), called.codes)
+                return imported.exchange(path, original, mutant.apply(original))
 
             status = self.run_tests(prepare, asked["tests"], asked["limit"], self.folder / "trial.log")
             pipe.send_bytes(json.dumps(status).encode())
