@@ -5,6 +5,7 @@ At home:
     campaign.py send HOME CARRY                 packs what the next slice needs into a few files of at most 16 MiB
     campaign.py receive HOME BACK               adds finished stages to HOME/store; then `reaper report HOME/store`
     campaign.py plan HOME                       lists what is left and how long it should take
+    campaign.py queue docs/results/data         lists the studies of the reproduction: done, next, cost and commands
 On the other machine:
     campaign.py slice CARRY BACK --seconds 560  resumes the study, stops in time, leaves finished stages in BACK
     campaign.py unpack CARRY                    for a machine that stays longer: then `reaper run --out runs/slice`
@@ -36,6 +37,7 @@ from campaign_files import (
 )
 from campaign_parser import build_parser
 from campaign_plan import Slice, StageTimes, in_order, num_bytes, to_bring_back, to_carry
+from campaign_queue import show_queue
 
 from reaper.cli.display import show_progress
 from reaper.engines.execute import resolve_engine
@@ -223,7 +225,14 @@ def run_until(slice_: Slice, study: Plan, deadline: float, running: dict[str, fl
 # -- the command line
 
 
-COMMANDS = {"send": send, "unpack": unpack, "collect": collect, "receive": receive, "plan": show_plan}
+COMMANDS = {
+    "send": send,
+    "unpack": unpack,
+    "collect": collect,
+    "receive": receive,
+    "plan": show_plan,
+    "queue": show_queue,
+}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,7 +10,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="campaign", description=description, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    names = ("begin", "send", "receive", "plan", "slice", "unpack", "collect")
+    names = ("begin", "send", "receive", "plan", "slice", "unpack", "collect", "queue")
     found = {name: commands.add_parser(name) for name in names}
     for name in ("begin", "send", "receive", "plan"):
         found[name].add_argument("home", type=Path)
@@ -21,6 +21,8 @@ def build_parser(description: str) -> argparse.ArgumentParser:
     for name in ("slice", "unpack", "collect"):
         help_ = "output folder (default: %(default)s)"
         found[name].add_argument("--work", type=Path, default=Path("runs/slice"), help=help_)
+    found["queue"].add_argument("data", type=Path, help="summaries of results and the queue: docs/results/data")
+    found["queue"].add_argument("--stores", type=Path, nargs="+", default=[], help="output folders that may have more")
     _add_study(found["begin"])
     _add_limits(found["slice"])
     for name in ("begin", "plan", "slice"):

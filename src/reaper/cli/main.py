@@ -28,6 +28,7 @@ COMMANDS = {
     "watch": "reports",
     "report": "reports",
     "results": "reports",
+    "reproduction": "reproduction",
     "play": "agents",
     "zoo": "agents",
     "export": "files",

@@ -98,6 +98,16 @@ def _add_reports(commands: Any) -> None:
     form.add_argument("--csv", action="store_true", help="one line per episode; see docs/reference/results-format.md")
     form.add_argument("--json", action="store_true", help="the same rows as one JSON object")
 
+    reproduction = commands.add_parser(
+        "reproduction", help="compare results with every table and figure of the paper, and check its claims"
+    )
+    reproduction.add_argument("data", type=Path, metavar="DATA", help="folder with summaries of results")
+    reproduction.add_argument(
+        "--add", type=Path, nargs="+", default=[], metavar="OUT", help="first add the results of these output folders"
+    )
+    reproduction.add_argument("--commit", default="", metavar="HASH", help="with --add: what the code was at")
+    reproduction.add_argument("--markdown", type=Path, metavar="FILE", help="write the comparison as a Markdown page")
+
     watch = commands.add_parser("watch", help="show the live state of a run, also of one on another machine")
     _add_out(watch)
     watch.add_argument("--once", action="store_true", help="show it once instead of until the run ends")

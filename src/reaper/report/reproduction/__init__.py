@@ -1,0 +1,1 @@
+"""The page that compares summaries of results with every table and figure of the paper."""

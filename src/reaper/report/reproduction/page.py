@@ -1,0 +1,97 @@
+"""docs/reproduction.md, from the committed summaries of results and the queue. Nothing on it is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reaper.report.reproduction.analysis_sections import fisher_overlap, grids, lscale, scratch
+from reaper.report.reproduction.claims import claims_table, summary_sentence
+from reaper.report.reproduction.differences import decline, explanations
+from reaper.report.reproduction.evidence import Group, read_groups
+from reaper.report.reproduction.score_sections import extend_results, main_results, policy_only_results, score_table
+from reaper.report.reproduction.section import Section, duration, section_markdown
+from reaper.report.table_formats import markdown_table
+from reaper.report.text_table import TextTable
+from reaper.results.queue import Progress, progress, read_queue
+from reaper.results.studies import read_sources
+
+IMAGES = Section(
+    "Fig. real-fake-ims: real and generated states",
+    "item-quality",
+    "Images from the replay next to generated ones; the paper prints no numbers, and says that generated states look "
+    "like the games with clear visual differences.",
+    [],
+    "Reproduced as a figure: every report page of RePR shows each task's real states next to their nearest generated "
+    "ones, such as [that of the Atari run](results/atari-3-report.html), where games are recognisable and details are "
+    "lost. How much that costs a student is in Table scratch.",
+)
+
+
+def sections(groups: Sequence[Group]) -> list[Section]:
+    """In the paper's order."""
+    return [
+        score_table(groups),
+        main_results(groups),
+        scratch(groups),
+        IMAGES,
+        extend_results(groups),
+        policy_only_results(groups),
+        fisher_overlap(groups),
+        lscale(groups),
+        grids(groups),
+    ]
+
+
+def reproduction_page(folder: Path) -> str:
+    """The whole page as Markdown."""
+    groups = read_groups(folder)
+    sources = [source for source, _ in read_sources(folder)]
+    queue = progress(read_queue(folder), sources)
+    parts = [
+        "# The paper, table by table",
+        "Every table and figure of the paper with its numbers, and ours next to them. `reaper reproduction "
+        "docs/results/data --markdown docs/reproduction.md` writes this page from the summaries in that folder; a test "
+        "fails if page and summaries differ. Atari results at a fraction of the budget say so. The games of arcade-3 "
+        "and arcade-6 are our own and small ([rules](lab/arcade.md)), so only shares and patterns compare with the "
+        "paper there. [Deviations](deviations.md) lists what the paper leaves open.",
+        f"**In short.** {summary_sentence(groups)}",
+        "## Claims",
+        _table(claims_table(groups)),
+    ]
+    parts += [section_markdown(section, groups, queue) for section in sections(groups)]
+    if found := explanations(groups):
+        parts += ["## Where the pattern differs", *found, *(_titled(table) for table in decline(groups))]
+    parts += ["## What is next", _queue(queue)]
+    parts += [f"**{source.name}.** {source.note}" for source in sources if source.note]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: TextTable) -> str:
+    return "\n\n".join([markdown_table(table), *table.notes])
+
+
+def _titled(table: TextTable) -> str:
+    return f"**{table.title}**\n\n{_table(table)}"
+
+
+def _queue(queue: Sequence[Progress]) -> str:
+    rows = [
+        (
+            f"`{row.entry.command_for(row.left or row.entry.seeds)}`",
+            f"{len(row.finished)} of {len(row.entry.seeds)} seeds",
+            f"{sum(row.finished.values()):,.0f} min" if row.finished else "",
+            duration(row.minutes_left) if row.left else "",
+            row.entry.machine,
+        )
+        for row in queue
+    ]
+    total = sum(row.minutes_left for row in queue)
+    notes = [
+        f"In order of importance; in all {duration(total)} are left. `python benchmarks/campaign.py queue "
+        "docs/results/data` prints the same list, also against output folders that have not been added yet "
+        "([a study in slices](guides/campaign.md)). Times of finished seeds are those of their stages, of which "
+        "experiments in one folder share some.",
+    ]
+    header = ("command", "done", "took", "predicted for the rest", "machine")
+    return _table(TextTable("Queue", header, rows, notes))

@@ -1,0 +1,264 @@
+"""The paper's score table and its figures of scores over a sequence of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from reaper.config.presets import PAPER
+from reaper.paper.results import SCORES, SINGLE, TASKS, TITLES, Score, average_ratio
+from reaper.report.paper_comparison import verdict
+from reaper.report.reproduction.claims import MARGIN, summary_sentence, with_interval
+from reaper.report.reproduction.evidence import BySeed, Group, mean_of
+from reaper.report.reproduction.section import Section
+from reaper.report.text_table import UNKNOWN, TextTable, number
+from reaper.report.text_table import score as score_text
+from reaper.study.chains import build_chain
+from reaper.study.conditions import CONDITIONS, MAIN
+from reaper.study.preflight import memory_bytes
+from reaper.tasks.sequence import Sequence as TaskSequence
+from reaper.tasks.task import Task
+
+GIGABYTE = 10**9
+EXTENDED = ("reh-extend", "RePR-extend", "reh-extend-policy", "RePR-extend-policy")
+POLICY_SHORT = ("ewc-policy-short", "online-ewc-policy-short", "RePR-policy-short")
+
+
+def having(groups: Sequence[Group], conditions: Sequence[str]) -> list[Group]:
+    """The groups in which any of these conditions has learnt all tasks."""
+    return [group for group in groups if any(group.after(name) for name in conditions)]
+
+
+# -- Table score-table
+
+
+def score_table(groups: Sequence[Group]) -> Section:
+    found = having(groups, MAIN)
+    tables = [_scores_next_to_the_papers(group) for group in found if tuple(group.tasks) == TASKS]
+    tables += [_scores(group) for group in found if tuple(group.tasks) != TASKS]
+    tables += [_shares(found), _memory()]
+    return Section(
+        "Table score-table: final scores and memory",
+        "main",
+        "Nine conditions learn three games. The paper has three seeds with 30 episodes each, and sums up: `reh` keeps "
+        "90 % of the scores of DQNs trained on one game each, RePR 80 %.",
+        tables,
+        _main_verdict(found),
+    )
+
+
+def _main_verdict(found: Sequence[Group]) -> str:
+    if not found:
+        return "Not run yet."
+    atari = [group for group in found if group.is_atari]
+    parts = [summary_sentence(found)]
+    for group in atari:
+        shares = {name: group.shares(name) for name in MAIN if group.shares(name)}
+        text = ", ".join(f"{name} {mean_of(values):.0%}" for name, values in shares.items()).replace("%", " %")
+        parts.append(
+            f"On {group.label} the shares of single-task DQNs are: {text}; "
+            f"{len(MAIN) - len(shares)} of {len(MAIN)} conditions have not been run there."
+        )
+    return " ".join(parts)
+
+
+def _scores_next_to_the_papers(group: Group) -> TextTable:
+    """Both scores in one cell, the paper's first."""
+    rows = []
+    for name in (*MAIN, "single"):
+        theirs = tuple(SINGLE[task] for task in TASKS) if name == "single" else SCORES[name].scores
+        ours = [group.score(name, task) for task in TASKS]
+        cells = [f"{_short(paper)} / {_short(own)}" for paper, own in zip(theirs, ours, strict=True)]
+        judged = verdict(TITLES, ours, theirs, group.share) if any(ours) else "not run yet"
+        rows.append((name, *cells, judged))
+    title = f"Scores, the paper's / ours ({group.label})"
+    return TextTable(title, ("condition", *TITLES, "verdict"), rows, ["Mean ± standard deviation over episodes."])
+
+
+def _short(value: Score | None) -> str:
+    return UNKNOWN if value is None else score_text(*value, 0)
+
+
+def _scores(group: Group) -> TextTable:
+    cells = {name: [group.score(name, task) for task in group.tasks] for name in (*MAIN, "single", "random")}
+    rows = [
+        (name, *(UNKNOWN if cell is None else score_text(*cell, 1) for cell in own))
+        for name, own in cells.items()
+        if any(own)
+    ]
+    notes = ["Mean ± standard deviation over all episodes of all seeds. The games are ours, so only shares compare."]
+    return TextTable(f"Scores ({group.label})", ("condition", *group.titles(group.tasks)), rows, notes)
+
+
+def _shares(groups: Sequence[Group]) -> TextTable:
+    rows = [
+        (name, f"{average_ratio(name):.2f}", *(with_interval(_summed_up(group, name)) for group in groups))
+        for name in MAIN
+    ]
+    notes = [
+        "The paper and Atari: scores divided by those of single-task DQNs, averaged over games. Our own games, where "
+        "scores can be negative: 0 is random play, 1 is a DQN per game. 95 % intervals over seeds by Student's t."
+    ]
+    header = ("condition", "paper", *(group.label for group in groups))
+    return TextTable("Share of what single-task DQNs reach", header, rows, notes)
+
+
+def _summed_up(group: Group, condition: str) -> BySeed:
+    return group.shares(condition) if group.is_atari else group.levels(condition)
+
+
+def _memory() -> TextTable:
+    """From the sizes of networks and items: no training is needed to know them."""
+    rows = []
+    tasks = tuple(Task(name, name, 18, _no_env) for name in TASKS)
+    for name in MAIN:
+        chain = build_chain(CONDITIONS[name], TaskSequence("atari-3", tasks), 0, PAPER)
+        size, printed = memory_bytes(chain, len(TASKS)), SCORES[name].memory_gigabytes
+        ours = f"{size / GIGABYTE:.3f}"
+        same = "yes" if ours == f"{printed:.3f}" else "six times the rounded 0.007" if name == "ewc" else "no"
+        rows.append((name, f"{printed:.3f}", ours, f"{size:,}", same))
+    header = ("condition", "paper (GB)", "ours (GB)", "ours (bytes)", "equal")
+    notes = ["Computed from the preset `paper` after three games of 18 actions; GB is 10^9 bytes."]
+    return TextTable("Memory", header, rows, notes)
+
+
+def _no_env(_options: object) -> NoReturn:
+    raise AssertionError("sizes are computed without playing")
+
+
+# -- Fig. main-results
+
+
+def main_results(groups: Sequence[Group]) -> Section:
+    found = having(groups, MAIN)
+    tables = [_course(group, MAIN) for group in found]
+    return Section(
+        "Fig. main-results: scores over the sequence",
+        "main",
+        "Curves of the nine conditions while they learn; the paper prints no numbers. In its words, `no-reh` severely "
+        "forgets, RePR is very close to `reh`, EWC retains better and learns less than online EWC, `PR` and `DGDMN` "
+        "learn the new game less well, and `reh-limit` forgets the first game.",
+        tables,
+        " ".join(_course_verdict(group) for group in found) or "Not run yet.",
+    )
+
+
+def _course(group: Group, conditions: Sequence[str]) -> TextTable:
+    """Normalised scores after each task on the tasks learnt so far."""
+    titles = dict(zip(group.tasks, group.titles(group.tasks), strict=True))
+    columns = [(k + 1, task) for k in range(len(group.tasks)) for task in group.tasks[: k + 1]]
+    rows = [
+        (name, *(number(mean_of(group.task_levels(name, task, k))) for k, task in columns))
+        for name in conditions
+        if group.after(name)
+    ]
+    header = ("condition", *(f"after {k}: {titles[task]}" for k, task in columns))
+    notes = ["Normalised scores after one task, two tasks and so on; means over seeds."]
+    return TextTable(f"Scores over the sequence ({group.label})", header, rows, notes)
+
+
+def _course_verdict(group: Group) -> str:
+    """What each condition keeps of the first task and learns of the last."""
+    first, last = group.tasks[0], group.tasks[-1]
+    names = [name for name in MAIN if group.after(name)]
+    kept = {name: mean_of(group.task_levels(name, first)) for name in names}
+    learnt = {name: mean_of(group.task_levels(name, last)) for name in names}
+    title_first, title_last = group.titles([first, last])
+    forgot = [name for name in names if kept[name] < 1 - 2 * MARGIN]
+    missed = [name for name in names if learnt[name] < 1 - 2 * MARGIN]
+    return (
+        f"{group.label}: of {title_first} {_named(forgot, kept)} keep less than 0.80; {title_last} is learnt to less "
+        f"than 0.80 by {_named(missed, learnt)}."
+    )
+
+
+def _named(names: Sequence[str], values: dict[str, float]) -> str:
+    return ", ".join(f"{name} ({number(values[name])})" for name in names) or "no condition"
+
+
+# -- Fig. extend-results and Fig. policy-only-results
+
+
+def extend_results(groups: Sequence[Group]) -> Section:
+    found = having(groups, EXTENDED)
+    return Section(
+        "Fig. extend-results: six games",
+        "extended",
+        "Six games with larger networks; one seed and no printed numbers. In the paper's words, `RePR-extend` "
+        "gradually forgets, while `reh-extend` and both conditions that retain only the policy keep considerable "
+        "knowledge.",
+        [table for group in found for table in (_levels(group, EXTENDED), _kept(group, EXTENDED))],
+        " ".join(map(_extended_verdict, found)) or "Not run yet.",
+    )
+
+
+def _levels(group: Group, conditions: Sequence[str]) -> TextTable:
+    rows = [
+        (name, *(number(mean_of(group.task_levels(name, task))) for task in group.tasks), _average(group, name))
+        for name in conditions
+        if group.after(name)
+    ]
+    header = ("condition", *group.titles(group.tasks), "average")
+    return TextTable(f"Final scores, normalised ({group.label})", header, rows)
+
+
+def _average(group: Group, name: str) -> str:
+    return with_interval(group.levels(name))
+
+
+def _kept(group: Group, conditions: Sequence[str]) -> TextTable:
+    """Each task just after it was learnt and at the end; the first agent is the first teacher."""
+    rows = []
+    for name in conditions:
+        if group.after(name):
+            cells = []
+            for k, task in enumerate(group.tasks):
+                then, now = mean_of(group.task_levels(name, task, k + 1)), mean_of(group.task_levels(name, task))
+                cells.append(f"{number(then)} → {number(now)}")
+            rows.append((name, *cells))
+    title = f"Just learnt, and at the end ({group.label})"
+    return TextTable(title, ("condition", *group.titles(group.tasks)), rows, ["Normalised; means over seeds."])
+
+
+def _extended_verdict(group: Group) -> str:
+    levels = {name: mean_of(group.levels(name)) for name in EXTENDED if group.levels(name)}
+    text = ", ".join(f"{name} {value:.2f}" for name, value in levels.items())
+    if "RePR-extend" not in levels or len(levels) < 2:
+        return f"{group.label}: incomplete ({text})."
+    rest = [value for name, value in levels.items() if name != "RePR-extend"]
+    lowest = levels["RePR-extend"] < min(rest)
+    gap = min(rest) - levels["RePR-extend"]
+    word = f"RePR-extend is the lowest, by {gap:.2f}, as in the paper" if lowest else "RePR-extend is not the lowest"
+    return f"{group.label}: {word} ({text})."
+
+
+def policy_only_results(groups: Sequence[Group]) -> Section:
+    found = having(groups, POLICY_SHORT)
+    return Section(
+        "Fig. policy-only-results: only the policy, a quarter of the training",
+        "policy-short",
+        "One seed and no printed numbers. In the paper's words, EWC, online EWC and RePR perform similarly under this "
+        "scheme, and retain.",
+        [_levels(group, POLICY_SHORT) for group in found],
+        " ".join(map(_policy_verdict, found)) or "Not run yet.",
+    )
+
+
+def _policy_verdict(group: Group) -> str:
+    levels = {name: group.levels(name) for name in POLICY_SHORT if group.levels(name)}
+    if len(levels) < len(POLICY_SHORT):
+        return f"{group.label}: incomplete."
+    ours = levels["RePR-policy-short"]
+    parts, similar = [], True
+    for name in POLICY_SHORT[:2]:
+        gaps = {seed: ours[seed] - levels[name][seed] for seed in ours.keys() & levels[name].keys()}
+        similar = similar and abs(float(np.mean(list(gaps.values())))) <= MARGIN
+        parts.append(f"RePR minus {name.removesuffix('-policy-short')} {with_interval(gaps, signed=True)}")
+    word = (
+        "the three are within 0.10 of each other on average, as in the paper"
+        if similar
+        else ("unlike in the paper, they are not within 0.10 of each other")
+    )
+    return f"{group.label}: {word} ({'; '.join(parts)})."
