@@ -7,7 +7,7 @@ import argparse
 from rich.console import Console
 
 from reaper.errors import UserError
-from reaper.results.studies import write_source
+from reaper.results.studies import read_sources, source_files, write_sources
 from reaper.storage.files import atomic_write, check_output_file
 from reaper.storage.store import Store
 
@@ -18,10 +18,14 @@ def reproduction(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError("--commit goes with --add")
     if arguments.markdown is not None:
         check_output_file(arguments.markdown)
+    files: dict[str, str] = {}
     for out in arguments.add:
-        store = Store.open(out)
-        written = write_source(store, arguments.data, out.resolve().name, arguments.commit)
-        print("results: " + ", ".join(map(str, written)))
+        files |= source_files(Store.open(out), out.resolve().name, arguments.commit)
+    if arguments.data.exists() or not files:
+        read_sources(arguments.data)  # what is wrong there is said before anything is written
+    if files:
+        write_sources(arguments.data, files)
+        print("results: " + ", ".join(str(arguments.data / name) for name in files))
     _compare(arguments)
 
 

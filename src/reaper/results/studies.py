@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,18 @@ def _distinct(values: Iterable[str]) -> list[str]:
 # -- files
 
 
-def write_source(store: Store, folder: Path, name: str, commit: str) -> list[Path]:
-    """Writes NAME.csv, the rows, and NAME.json, what they are of."""
+def source_files(store: Store, name: str, commit: str) -> dict[str, str]:
+    """The contents of NAME.csv, the rows, and NAME.json, what they are of."""
+    about = {"format": FORMAT, **asdict(describe(store, name, commit))}
+    rows = summary.as_csv(summary.summary_rows(store))
+    return {f"{name}.csv": rows, f"{name}.json": json.dumps(about, indent=1) + "\n"}
+
+
+def write_sources(folder: Path, files: Mapping[str, str]) -> None:
+    """Adds them to a folder, which is made if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows, about = folder / f"{name}.csv", folder / f"{name}.json"
-    text = json.dumps({"format": FORMAT, **asdict(describe(store, name, commit))}, indent=1) + "\n"
-    atomic_write(rows, summary.as_csv(summary.summary_rows(store)).encode())
-    atomic_write(about, text.encode())
-    return [rows, about]
+    for name, text in files.items():
+        atomic_write(folder / name, text.encode())
 
 
 def read_sources(folder: Path) -> list[tuple[Source, list[summary.Row]]]:

@@ -80,7 +80,8 @@ WEIGHTS = {
     "experiment": 5,
     "demo": 2,
     "play": 4,
-    "export": 3,
+    "export": 5,
+    "reproduction": 2,
     "import": 2,
     "report": 2,
     "bench": 2,
@@ -235,6 +236,8 @@ class RandomCommands:
         places = {
             "out": ((sandbox.store, sandbox.store, *folders), (*sandbox.others, *sandbox.packs)),
             "outs": ((sandbox.store,), (*sandbox.others, *sandbox.packs)),
+            "data": (("empty", "empty", "missing"), sandbox.others),
+            "add": ((sandbox.store,), (*sandbox.others, *sandbox.packs)),
             "file": ((*sandbox.packs, "new.reaper"), sandbox.others),
             "path": ((sandbox.store, *sandbox.packs, "pretrained:arcade-3"), sandbox.others),
             "continue_from": ((sandbox.store, *sandbox.packs, "pretrained:arcade-3"), sandbox.others),

@@ -7,7 +7,7 @@ from handmade import FORGETS, KEEPS, SETTINGS, make_store
 
 from reaper.cli.main import main
 from reaper.errors import UserError
-from reaper.results.studies import describe, read_sources, write_source
+from reaper.results.studies import describe, read_sources, source_files, write_sources
 from reaper.results.summary import OVERLAP, STUDENT, TEACHER, read_csv, summary_rows
 from reaper.storage.manifests import Provenance
 from reaper.storage.records import ExperimentRecord
@@ -86,7 +86,7 @@ def test_what_experiments_add(tmp_path):
 
 
 def test_files_are_read_back(store, tmp_path):
-    write_source(store, tmp_path / "data", "mine", "abc1234")
+    write_sources(tmp_path / "data", source_files(store, "mine", "abc1234"))
     ((source, rows),) = read_sources(tmp_path / "data")
     assert (source.name, source.preset, source.fraction, source.commit) == ("mine", "arcade", 1.0, "abc1234")
     assert source.titles == {"catch": "Catch", "dodge": "Dodge", "shooter": "Shooter"}
@@ -115,7 +115,7 @@ def test_a_file_that_is_something_else_is_refused(text, tmp_path):
 
 
 def test_rows_without_their_description_are_refused(store, tmp_path):
-    write_source(store, tmp_path / "data", "mine", "")
+    write_sources(tmp_path / "data", source_files(store, "mine", ""))
     (tmp_path / "data" / "mine.json").write_text("[]")
     with pytest.raises(UserError, match=r"does not describe mine\.csv"):
         read_sources(tmp_path / "data")
