@@ -32,10 +32,10 @@ def reproduction(arguments: argparse.Namespace, console: Console) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     """Prints the claims, and writes the page."""
     from reaper.report.reproduction.claims import claim_lines, summary_sentence
-    from reaper.report.reproduction.evidence import read_groups
+    from reaper.report.reproduction.evidence import read_groups, reported
     from reaper.report.reproduction.page import reproduction_page
 
-    groups = read_groups(arguments.data)
+    groups = reported(read_groups(arguments.data))
     for line in (*claim_lines(groups), summary_sentence(groups)):
         print(line)
     if arguments.markdown is not None:

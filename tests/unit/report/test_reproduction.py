@@ -5,12 +5,16 @@ from dataclasses import asdict
 
 import pytest
 
-from reaper.report.reproduction.analysis_sections import fisher_overlap, grids, lscale, scratch
 from reaper.report.reproduction.claims import CLAIMS, CONFIRMED, OPEN, REFUTED, claim_lines, differences, with_interval
-from reaper.report.reproduction.evidence import pooled, read_groups
+from reaper.report.reproduction.differences import decline, explanations
+from reaper.report.reproduction.evidence import pooled, read_groups, reported
+from reaper.report.reproduction.figure_sections import extend_results, policy_only_results
+from reaper.report.reproduction.overlap_section import fisher_overlap
 from reaper.report.reproduction.page import reproduction_page
-from reaper.report.reproduction.score_sections import extend_results, policy_only_results, score_table
+from reaper.report.reproduction.score_table import score_table
 from reaper.report.reproduction.section import merged
+from reaper.report.reproduction.student_section import scratch
+from reaper.report.reproduction.sweep_sections import grids, lscale
 from reaper.results.metrics import t_interval
 from reaper.results.queue import FILE, progress, read_queue
 from reaper.results.studies import Source, Study, read_sources
@@ -234,6 +238,40 @@ def test_extended_and_policy_conditions(tmp_path):
     assert "RePR-extend is the lowest, by 0.40, as in the paper" in extend_results(groups).verdict
     assert extend_results(groups).tables[1].rows[1] == ("RePR-extend", "1.00 → 0.50", "1.00 → 0.50", "0.50 → 0.50")
     assert "within 0.10 of each other on average, as in the paper" in policy_only_results(groups).verdict
+
+
+def test_a_group_that_varies_one_setting_is_evidence_for_the_other(tmp_path):
+    for name, overrides, ewc in (("a", {}, 0.7), ("b", {"long-term.agent-steps": 120000}, 0.3)):
+        rows = [row_ for seed in (20, 21) for row_ in rows_of("ewc", seed, [ewc] * 3)]
+        write(tmp_path / "data", rows, name=name, overrides=overrides)
+    everything = read_groups(tmp_path / "data")
+    assert [group.overrides for group in reported(everything)] == [""]
+    first, second = explanations(reported(everything), everything)
+    assert "differ from the paper by more than 0.20: `ewc` 0.70 (paper: 0.08)." in first
+    assert second == (
+        "- **With `--long-term.agent-steps 120000`** (otherwise the same): `ewc` 0.70 [0.70, 0.70] (2 seeds) becomes "
+        "0.30 [0.30, 0.30] (2 seeds)."
+    )
+
+
+def test_no_lambda_keeps_and_learns(tmp_path):
+    rows = rows_of("ewc", 20, [0.6] * 3)
+    rows += rows_of("ewc lambda=50", 20, [0.2, 0.5, 1.0]) + rows_of("ewc lambda=400", 20, [0.9, 0.5, 0.1])
+    write(tmp_path / "data", rows)
+    groups = read_groups(tmp_path / "data")
+    (text,) = [part for part in explanations(groups, groups) if "The grid" in part]
+    assert "kept of Catch goes from 0.20 to 0.90, and what is learnt of Shooter from 1.00 to 0.10" in text
+    assert "no lambda has all games above 0.90" in text
+
+
+def test_curves_of_the_first_task(tmp_path):
+    rows = rows_of("no-reh", 20, [0.0, 0.0, 1.0])
+    for step, level in ((40_000, 0.5), (70_000, 0.1)):
+        where = {"num_tasks": 2, "after_task": "dodge", "task": "catch", "agent_steps": step}
+        rows.append(row("no-reh", 20, level, kind="periodic", **where))
+    write(tmp_path / "data", rows)
+    (table,) = decline(read_groups(tmp_path / "data"))
+    assert (table.header, table.rows) == (("condition", "40,000", "70,000"), [("no-reh", "0.50", "0.10")])
 
 
 # -- the queue and the page

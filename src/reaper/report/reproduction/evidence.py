@@ -198,5 +198,16 @@ def _settings(source: Source) -> tuple[str, float, str]:
     return source.preset, source.fraction, overrides
 
 
+def reported(groups: Sequence[Group]) -> list[Group]:
+    """Without the groups that only vary a setting of another one: they are evidence for what that one shows."""
+    plain = {(group.sequence, group.preset, group.fraction) for group in groups if not group.overrides}
+    return [g for g in groups if not g.overrides or (g.sequence, g.preset, g.fraction) not in plain]
+
+
+def having(groups: Sequence[Group], conditions: Sequence[str]) -> list[Group]:
+    """The groups in which any of these conditions has learnt all tasks."""
+    return [group for group in groups if any(group.after(name) for name in conditions)]
+
+
 def mean_of(by_seed: BySeed) -> float:
     return average_of_known(list(by_seed.values()))

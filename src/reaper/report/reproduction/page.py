@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reaper.report.reproduction.analysis_sections import fisher_overlap, grids, lscale, scratch
 from reaper.report.reproduction.claims import claims_table, summary_sentence
 from reaper.report.reproduction.differences import decline, explanations
-from reaper.report.reproduction.evidence import Group, read_groups
-from reaper.report.reproduction.score_sections import extend_results, main_results, policy_only_results, score_table
+from reaper.report.reproduction.evidence import Group, read_groups, reported
+from reaper.report.reproduction.figure_sections import extend_results, main_results, policy_only_results
+from reaper.report.reproduction.overlap_section import fisher_overlap
+from reaper.report.reproduction.score_table import score_table
 from reaper.report.reproduction.section import Section, duration, section_markdown
+from reaper.report.reproduction.student_section import scratch
+from reaper.report.reproduction.sweep_sections import grids, lscale
 from reaper.report.table_formats import markdown_table
 from reaper.report.text_table import TextTable
 from reaper.results.queue import Progress, progress, read_queue
@@ -45,7 +48,8 @@ def sections(groups: Sequence[Group]) -> list[Section]:
 
 def reproduction_page(folder: Path) -> str:
     """The whole page as Markdown."""
-    groups = read_groups(folder)
+    everything = read_groups(folder)
+    groups = reported(everything)
     sources = [source for source, _ in read_sources(folder)]
     queue = progress(read_queue(folder), sources)
     parts = [
@@ -60,7 +64,7 @@ def reproduction_page(folder: Path) -> str:
         _table(claims_table(groups)),
     ]
     parts += [section_markdown(section, groups, queue) for section in sections(groups)]
-    if found := explanations(groups):
+    if found := explanations(groups, everything):
         parts += ["## Where the pattern differs", *found, *(_titled(table) for table in decline(groups))]
     parts += ["## What is next", _queue(queue)]
     parts += [f"**{source.name}.** {source.note}" for source in sources if source.note]
