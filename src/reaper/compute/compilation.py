@@ -92,10 +92,10 @@ def compiled(
     uncompiled = fallback or function
     chosen, retried = compile_now(), False
 
-    def run(*args: Any) -> Any:
+    def run(*args: Any, **options: Any) -> Any:
         nonlocal chosen, retried
         try:
-            return chosen(*args)
+            return chosen(*args, **options)
         except TorchDynamoException as error:
             if chosen is uncompiled:
                 raise
@@ -106,7 +106,7 @@ def compiled(
                 name, reason = getattr(function, "__qualname__", function), str(error).splitlines()[0]
                 warnings.warn(f"{name} runs uncompiled: {reason}", stacklevel=2)
                 chosen = uncompiled
-        return run(*args)
+        return run(*args, **options)
 
     return run  # pyright: ignore[reportReturnType]
 

@@ -232,7 +232,7 @@ def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
     if known := record.known_tasks:
         before = [Phase(task, 0, []) for task in record.tasks[:known]]
         return [*before, *_later_phases(store, record, settings, known)]
-    if record.first_is_distilled:
+    if record.first_is_distilled and record.memories:
         return _distilled_phases(store, record, settings)
     first = Phase(record.tasks[0], settings.short_term.agent_steps, _rows(store, record.teachers[0]))
     return [first, *_later_phases(store, record, settings, 1)]

@@ -138,6 +138,16 @@ def test_a_function_that_cannot_be_traced_runs_uncompiled():
     assert run(torch.tensor([-1.0])).tolist() == [1.0]
 
 
+def test_options_reach_the_function_by_name():
+    def untraceable(values, double=False):
+        return values * (2.0 if double and float(values.sum()) > 0 else 1.0)
+
+    run = compiled(untraceable, torch.device("cpu"))
+    with pytest.warns(UserWarning, match="runs uncompiled"):
+        assert run(torch.tensor([1.0, 2.0]), double=True).tolist() == [2.0, 4.0]
+    assert run(torch.tensor([1.0, 2.0]), double=False).tolist() == [1.0, 2.0]
+
+
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
 def test_changes_between_two_steps_are_noticed():
     loss = SimpleNamespace(factor=2.0)

@@ -42,6 +42,12 @@ def test_a_single_task_condition_distils_nothing():
     assert plan_tiny(["single"], "catch", overrides=RESIDUAL).chains[0].distilled == []
 
 
+def test_single_task_results_show_the_curve_of_the_teacher(tmp_path):
+    store = run_tiny(tmp_path / "run", ["single"], "catch", overrides={**RESIDUAL, "short-term.agent-steps": 120})
+    phase = read_results(store)[0].phases[0]
+    assert (phase.agent_steps, [row["agent_steps"] for row in phase.rows]) == (120, [120])
+
+
 def test_vectors_are_refused_before_anything_runs():
     with pytest.raises(UserError, match="residual needs images"):
         plan_tiny(["RePR"], "CartPole-v1", overrides=RESIDUAL)
