@@ -39,6 +39,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
+SYMMETRIC = {"max", "min", "maximum", "minimum", "array_equal", "allclose", "isclose"}  # functions of two arguments
 # In the condition of a branch, or in a statement, that does something only on a GPU.
 GPU = re.compile(
     r"cuda|_gpu\b|_captures|_graph\b|graphs\b|_stream\b|_may_start|_gate\b|pin_memory|pinned|non_blocking|_skips_guards"
@@ -293,6 +294,10 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if name in SYMMETRIC and len(plain) == 2:
+            self.generic_visit(node)
+            return
         if len(plain) == len(node.args) >= 2 and ast.dump(node.args[0]) != ast.dump(node.args[1]):
 
             def change(it: ast.Call) -> ast.Call:

@@ -65,3 +65,9 @@ def test_a_mutant_differs_from_the_module_by_its_fault_alone():
         mutated = mutant.apply(SOURCE)
         assert mutated != SOURCE
         assert mutated.replace(mutant.after.encode(), mutant.before.encode(), 1).count(b"\n") == SOURCE.count(b"\n")
+
+
+def test_arguments_of_symmetric_functions_are_not_exchanged():
+    source = b"def f(a, b):\n    return max(a, b) + np.maximum(a, b) + math.dist(a, b)\n"
+    swapped = [mutant.after for mutant in find_mutants("m.py", source)[0] if mutant.operator == "swapped arguments"]
+    assert swapped == ["(math.dist(b, a))"]

@@ -1,5 +1,7 @@
 """The GAN against the paper's table and arithmetic by hand: sizes, initial weights, latent variables, batches."""
 
+import copy
+
 import pytest
 import torch
 from conftest import TINY
@@ -152,6 +154,21 @@ def test_training_moves_generated_states_towards_the_real_ones():
     after = run.run().sample(20, torch.Generator().manual_seed(0)).float().mean().item()
     assert before == pytest.approx(127, abs=10)
     assert after > before + 15  # real states are 200 everywhere
+
+
+def test_training_that_was_interrupted_continues_as_if_it_had_not_been():
+    """Weights, optimisers, batches and the curve, saved after two of four calls."""
+    whole, first, second = (training(**{"gan.steps": 8}) for _ in range(3))
+    whole.run()
+    first.begin()
+    for first.calls_done in (1, 2):
+        first.step()
+    second.restore({name: copy.deepcopy(part) for name, part in first.state().items()})
+    second.run()
+    for name, tensor in whole.fitted().state().items():
+        assert torch.equal(second.fitted().state()[name], tensor), name
+    assert [row["step"] for row in second.curve] == [4, 6]
+    assert second.curve[-1] == whole.curve[-1]
 
 
 class Counting(GeneratorTraining):

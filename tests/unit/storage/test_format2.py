@@ -2,7 +2,7 @@
 
 import pytest
 
-from reaper.config.overrides import setting_names
+from reaper.config.overrides import find_setting, setting_names
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import from_json, to_json
 from reaper.storage.format2 import names
@@ -23,6 +23,13 @@ def test_the_defaults_of_version_0_1_are_the_defaults_now():
         group, _, field = name.partition(".")
         groups.setdefault(group, {})[field] = default
     assert convert_settings(groups) == {} == to_json(Settings())
+
+
+@pytest.mark.parametrize("name", names.SETTINGS)
+def test_a_default_of_version_0_1_is_that_of_the_setting_now(name):
+    default, renamed = names.SETTINGS[name]
+    for now in renamed:
+        assert find_setting(now).value_in(Settings()) == default
 
 
 def test_settings_move_to_the_methods_that_use_them():

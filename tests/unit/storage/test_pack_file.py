@@ -190,3 +190,17 @@ def test_unusual_entries_are_refused(tmp_path):
         zipped.writestr("memory.json", b"{}")
     with pytest.raises(UserError, match="it has no index"):
         Pack(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("flag", "refused"), [(1, True), (2, False)])
+def test_an_entry_that_claims_to_be_encrypted_is_refused_unread(tmp_path, flag, refused):
+    """Bit 0 of the flags in the central directory; bit 1 is only how hard the compressor tried."""
+    write(tmp_path / "a")
+    data = bytearray((tmp_path / "a").read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= flag
+    (tmp_path / "a").write_bytes(data)
+    if refused:
+        with pytest.raises(UserError, match=r"'memory\.json' is compressed in a way that packs never use"):
+            Pack(tmp_path / "a")
+    else:
+        Pack(tmp_path / "a").close()

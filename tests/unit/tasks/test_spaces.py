@@ -110,6 +110,7 @@ def test_what_is_too_large_or_empty_is_refused(space, reason):
         emitted_spec("Game-v0", space)
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_board_of_one_value_is_dark():
     assert board_values(np.array([[[3, 3]]]), Box(3, 3, (1, 2), np.int8)).tolist() == [[[[0, 0]]]]
 
