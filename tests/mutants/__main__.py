@@ -95,9 +95,11 @@ def control(by_line: TestsByLine, mutants: list[Mutant], seconds: float) -> None
 
 def tests_for(by_line: TestsByLine, mutant: Mutant, seconds: float) -> tuple[list[list[str]], bool]:
     """The tests that run a mutant's lines. Where none is known to, because the line runs at import or in a process that
-    was killed before it could tell, all tests that run anything of the package, and all that take next to no time."""
+    was killed before it could tell, those that run anything of its file; and if there is only data in it, all that run
+    anything of the package, and all that take next to no time."""
     path = PACKAGES[package_of(mutant.file)]
     tests = set() if mutant.at_import else by_line.of_lines(mutant.file, mutant.lines)
+    tests = tests or by_line.of_files([mutant.file])
     if not tests:
         tests = by_line.of_files(file for file in by_line.lines if file.startswith(f"src/reaper/{path}/"))
         tests |= by_line.quick()

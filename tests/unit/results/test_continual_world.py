@@ -70,6 +70,11 @@ def test_a_window_without_evaluations_or_without_a_known_start_has_no_area():
     assert np.isnan(areas(["catch", "dodge", "frog"], windows, np.array([1.0, 1.0, np.nan]))).all()
 
 
+def test_a_run_that_has_fewer_windows_than_tasks_has_fewer_areas():
+    found = areas(["catch", "dodge"], [[row(10, 1.0)]], np.array([1.0, 1.0]))
+    assert np.isnan(found).tolist() == [False, True]
+
+
 def test_a_task_whose_dqn_leaves_no_room_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = run_of(tmp_path)
     run.teacher_rows[1] = [row(1, 100.0, "dodge"), row(40_000, 100.0, "dodge")]  # at its level at once

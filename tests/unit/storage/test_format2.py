@@ -6,9 +6,12 @@ from reaper.config.overrides import find_setting, setting_names
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import from_json, to_json
 from reaper.storage.format2 import names
+from reaper.storage.format2.chains import OldStage
 from reaper.storage.format2.checkpoints import convert_paths
-from reaper.storage.format2.records import convert_command, convert_condition
-from reaper.storage.format2.specs import convert_retention, convert_settings
+from reaper.storage.format2.records import convert_command, convert_condition, convert_run
+from reaper.storage.format2.specs import convert_retention, convert_settings, convert_spec, convert_title
+from reaper.storage.manifests import SPEC_FORMAT
+from reaper.storage.records import ContinuedFrom, StageEntry
 
 
 def test_every_setting_of_version_0_1_is_a_setting_now():
@@ -79,6 +82,7 @@ def test_a_condition_without_a_sweep_is_converted():
             "reaper run x --rehearsal.items 5 --fraction 0.5",
             "reaper run x --rehearsal.capacity 5 --compressed-rehearsal.max-items 5 --fraction 0.5",
         ),
+        ("reaper run x --short-term.target-every 9", "reaper run x --short-term.target-update-interval 9"),
         ("reaper run x --mine.own 5", "reaper run x --mine.own 5"),
         ("reaper 'unfinished", "reaper 'unfinished"),
         ("", ""),
@@ -125,3 +129,96 @@ def test_rows_in_a_checkpoint_have_new_keys():
         "trainer/rows/rows": expected,
         "rows/rows": expected,
     }
+
+
+def memory_spec(tasks, retention, teaching="distil", **groups):
+    axes = {"teaching": teaching, "retention": retention, "knowledge": "Q-values"}
+    return {
+        "kind": "consolidate",
+        "format": 2,
+        "tasks": tasks,
+        "actions": 6,
+        "axes": axes,
+        "parents": {"player": "a", "memory": "b"},
+        "settings": groups,
+    }
+
+
+ALPHA = {"long_term": {"alpha": 0.2, "observed_frames": 9}}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "retention", "groups", "settings"),
+    [
+        # What weighs earlier tasks has no effect on the first memory.
+        (["a"], "pseudo-rehearsal", ALPHA, {"long_term": {"agent_steps": 9}}),
+        (["a", "b"], "pseudo-rehearsal", ALPHA, {"long_term": {"alpha": 0.2, "agent_steps": 9}}),
+        (["a"], "ewc", {"ewc": {"strength": 3.0}}, {}),
+        (["a", "b"], "ewc", {"ewc": {"strength": 3.0}}, {"methods": {"ewc": {"ewc_lambda": 3.0}}}),
+        (["a", "b"], "online-ewc", {"ewc": {"strength": 3.0}}, {}),  # of another method
+        (["a"], "pseudo-rehearsal", {"generator": {"steps": 7}}, {"methods": {"gan": {"steps": 7}}}),
+        (["a"], "ewc", {"generator": {"steps": 7}}, {}),  # without a generator
+    ],
+)
+def test_a_memory_depends_only_on_settings_that_matter_to_it(tasks, retention, groups, settings):
+    converted = convert_spec(memory_spec(tasks, {"name": retention}, **groups), lambda digest: f"new {digest}")
+    assert converted["settings"] == settings
+    assert converted["parents"] == {"collector": "new a", "memory": "new b"}
+    assert (converted["num_actions"], converted["format"]) == (6, SPEC_FORMAT)
+    assert converted["axes"] == {"objective": "distillation", "retention": retention, "knowledge": "Q-values"}
+
+
+def test_memories_from_generated_states_depend_on_the_generator_and_plugins_keep_their_fields():
+    generator = {"generator": {"steps": 7}}
+    spec = memory_spec(["a"], {"name": "stay-close", "strength": 0.5}, teaching="distil dreams", **generator)
+    converted = convert_spec(spec, lambda digest: digest)
+    assert converted["settings"] == {"methods": {"gan": {"steps": 7}, "stay-close": {"strength": 0.5}}}
+    assert converted["axes"]["objective"] == "generated distillation"
+
+
+def test_other_stages_keep_their_groups():
+    spec = {"kind": "fisher", "parents": {}, "settings": {"ewc": {"fisher_batches": 5, "strength": 3.0}}}
+    assert convert_spec(spec, str)["settings"] == {"fisher": {"batches": 5}}
+    spec = {"kind": "student", "parents": {}, "items": "dreamt"}
+    assert convert_spec(spec, str) == {"kind": "student", "parents": {}, "items": "generated"}
+
+
+def test_titles_have_new_words():
+    assert convert_title("dream of catch") == "train generator on catch"
+    assert convert_title("evaluate random play on catch") == "evaluate random actions on catch"
+
+
+OLD_RUN = {
+    "name": "RePR--two--seed-0",
+    "condition": {
+        "name": "RePR", "teaching": "distil", "retention": {"name": "pseudo-rehearsal"}, "knowledge": "Q-values",
+        "scale": "main", "reverse": False, "overrides": {}, "about": "x",
+    },
+    "sequence": "two", "tasks": ["a", "b"], "titles": ["A", "B"], "actions": 6, "seed": 0, "settings": {},
+    "teachers": ["t0", "t1"], "generators": [], "memories": ["m0", "m1"], "evaluations": ["e0", "e1"],
+    "singles": ["s0", "s1"], "random": "r",
+}  # fmt: skip
+
+
+def test_a_run_lists_its_own_stages():
+    stages = {
+        name: OldStage({"kind": "x", "parents": {"player": "t0"}}, f"dream of {name}") for name in ("t0", "m1", "r")
+    }
+    run = convert_run(OLD_RUN, stages, str.upper)
+    assert (run.teachers, run.memories, run.random, run.num_actions, run.command) == (
+        ("T0", "T1"), ("M0", "M1"), "R", 6, "",
+    )  # fmt: skip
+    assert list(run.stages) == ["T0", "M1", "R"]
+    assert run.stages["M1"] == StageEntry("train generator on m1", ("T0",))
+    assert run.continued is None
+    assert convert_run({**OLD_RUN, "random": None}, stages, str.upper).random is None
+
+
+def test_stages_that_made_a_memory_elsewhere_are_not_a_runs_own():
+    every = [digest for value in OLD_RUN.values() if isinstance(value, list) for digest in value if len(digest) == 2]
+    stages = {name: OldStage({"kind": "x", "parents": {}}, name) for name in (*every, "r")}
+    assert list(convert_run(OLD_RUN, stages, str).stages) == [*every, "r"]
+    continued = {**OLD_RUN, "continued": {"from": "x", "contents": "y", "tasks": 1}}
+    run = convert_run(continued, stages, str)
+    assert list(run.stages) == ["t1", "m0", "m1", "e0", "e1", "s1", "r"]
+    assert run.continued == ContinuedFrom("x", "y", 1)
