@@ -102,3 +102,9 @@ def test_a_compute_dtype_rounds_activations_and_not_values():
     assert rounded.dtype == torch.float32
     assert not torch.equal(exact, rounded)
     torch.testing.assert_close(exact, rounded, rtol=0.1, atol=0.1)
+
+
+def test_only_large_frames_are_stored_channels_last():
+    """There it makes the first layer's backward pass faster; small frames would lose by it."""
+    small, large = (ConvQNetwork(ObservationSpec((2, side, side)), 6) for side in (35, 36))
+    assert (small.memory_format, large.memory_format) == (torch.contiguous_format, torch.channels_last)
