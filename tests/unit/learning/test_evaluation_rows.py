@@ -1,12 +1,15 @@
 """Evaluations: their progress, their rows, and those that an interruption left over."""
 
+import numpy as np
 import torch
 from evaluations import CATCH, DODGE, new_context, new_job
 
 from reaper.context import state_tensors
 from reaper.learning.evaluation.blocking import BlockingEvaluator
-from reaper.learning.evaluation.episodes import evaluate, measure_pace
+from reaper.learning.evaluation.episodes import evaluate, measure_pace, running_returns
 from reaper.progress import CurvePoints, PhaseProgress, Progress
+from reaper.tasks.observation import ObservationSpec
+from reaper.tasks.task import Step, Task, VectorTask
 
 
 def events_of(run):
@@ -84,3 +87,63 @@ def test_a_pace_counts_the_steps_after_the_first():
     assert (part.steps, part.whole) == (1, False)
     assert 0 < part.startup < 60
     assert 0 < part.seconds < 60
+
+
+class Scripted(VectorTask):
+    """Two environments with rewards by the number of the step; their episodes take two and four steps."""
+
+    name, num_envs, num_actions, may_use_gpu = "scripted", 2, 6, False
+    observation = ObservationSpec((1, 16, 16))
+    rewards = np.array([[3.0, 0.5], [-0.25, 1.0], [100.0, 0.0], [100.0, -8.0]], np.float32)
+
+    def __init__(self):
+        self.seeds, self.taken, self.closed = [], [], False
+
+    def reset(self, seed):
+        self.seeds.append(seed)
+        self.steps = 0
+        return np.zeros((2, 1, 16, 16), np.uint8)
+
+    def send(self, actions):
+        self.taken.append(actions.tolist())
+
+    def receive(self):
+        step, none = self.steps, np.zeros(2, bool)
+        self.steps += 1
+        ends = np.array([step == 1, step == 3])
+        return Step(np.zeros((2, 1, 16, 16), np.uint8), self.rewards[step], ends, none, none, none)
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_return_is_the_sum_of_one_episodes_rewards_in_each_environment():
+    envs = Scripted()
+    task = Task("scripted", "Scripted", 6, lambda options: envs, envs.observation)
+    context = new_context(concurrent=False)
+    seen = [(returns.tolist(), done) for returns, done in running_returns(context, None, task, (7,))]
+    assert seen == [([3.0, 0.5], 0), ([2.75, 1.5], 1), ([2.75, 1.5], 1), ([2.75, -6.5], 2)]
+    assert envs.closed
+    again = Scripted()
+    row = evaluate(context, context.q_network(), task, 7, again)
+    assert row == {"task": "scripted", "agent_steps": 7, "scores": [2.75, -6.5]}
+    assert not again.closed, "environments that are passed in stay open"
+    assert again.seeds == envs.seeds == [context.derive_seed("evaluation games", "scripted", 7)]
+
+
+def test_without_a_network_every_action_is_random_and_with_one_hardly_any():
+    context = new_context(concurrent=False)
+    network = context.q_network()
+    with torch.no_grad():
+        network.values.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 9.0, 0.0, 0.0]))
+    taken = {}
+    for name, player in (("random", None), ("greedy", network)):
+        taken[name] = []
+        for number in range(40):
+            envs = Scripted()
+            task = Task("scripted", "Scripted", 6, lambda options, envs=envs: envs, envs.observation)
+            evaluate(context, player, task, number)
+            taken[name] += [action for actions in envs.taken for action in actions]
+    assert set(taken["random"]) == set(range(6))
+    assert 0.1 < np.mean(np.array(taken["random"]) == 3) < 0.25  # one of six
+    assert 0.9 < np.mean(np.array(taken["greedy"]) == 3) < 1  # but for epsilon, 0.05
