@@ -49,6 +49,7 @@ class Source:
     torch: list[str] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     studies: tuple[Study, ...] = ()
+    averaged: bool = False  # rows are over all seeds of the studies, and have AVERAGED in place of a seed
     note: str = ""  # what a reader should know, for a source that was not written from a folder
 
 

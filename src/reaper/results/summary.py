@@ -27,6 +27,7 @@ COLUMNS = (
 )  # fmt: skip
 # Values of `kind` besides the two of tidy rows: every evaluation of a task's teacher, a student, an overlap.
 TEACHER, STUDENT, OVERLAP = "teacher", "student", "overlap"
+AVERAGED = -1  # in place of a seed: rows over several seeds, copied from a page that does not tell them apart
 DIGITS = 6  # significant ones of a number that is not whole
 
 Row = dict[str, Any]

@@ -15,6 +15,7 @@ from reaper.paper.results import average_ratio
 from reaper.report.reproduction.evidence import BySeed, Group
 from reaper.report.text_table import UNKNOWN, TextTable, number
 from reaper.results.metrics import t_interval
+from reaper.results.summary import AVERAGED
 
 MARGIN = 0.1  # the paper calls its RePR close to reh, and it is 0.10 below
 CLOSE, ABOVE, FAR_ABOVE = -MARGIN, 0.0, MARGIN
@@ -60,10 +61,10 @@ def with_interval(by_seed: BySeed, decimals: int = 2, signed: bool = False) -> s
     if not by_seed:
         return UNKNOWN
     values = list(by_seed.values())
-    sign = "+" if signed else ""
-    mean = f"{np.mean(values):{sign}.{decimals}f}"
+    mean = number(float(np.mean(values)), decimals)
+    mean = f"+{mean}" if signed and not mean.startswith("-") and mean.strip("0.") else mean
     if len(values) == 1:
-        return f"{mean} (1 seed)"
+        return f"{mean} (seeds averaged)" if AVERAGED in by_seed else f"{mean} (1 seed)"
     low, high = t_interval(values)
     return f"{mean} [{number(low, decimals)}, {number(high, decimals)}] ({len(values)} seeds)"
 
@@ -121,4 +122,8 @@ def summary_sentence(groups: Sequence[Group]) -> str:
         verdicts = [claim.verdict(list(values.values())) for claim, values in zip(CLAIMS, found, strict=True)]
         counts = ", ".join(f"{verdicts.count(word)} {word}" for word in (CONFIRMED, REFUTED, OPEN))
         parts.append(f"{group.label}: {counts} of {len(CLAIMS)} claims")
-    return "; ".join(parts) + "." if parts else "No claim can be judged yet: no group has two seeds."
+    return (
+        "; ".join(parts) + "."
+        if parts
+        else "No claim can be judged yet: no group has two seeds that can be told apart."
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from reaper.paper.results import EWC_LAMBDAS, FISHER_OVERLAP, SCRATCH, SINGLE, TASKS, average_ratio
@@ -31,10 +31,17 @@ def explanations(groups: Sequence[Group], everything: Sequence[Group]) -> list[s
             continue
         gaps = ", ".join(f"`{n}` {mean_of(group.levels(n)):.2f} (paper: {average_ratio(n):.2f})" for n in found)
         parts.append(f"On {group.label} these conditions differ from the paper by more than {2 * MARGIN:.2f}: {gaps}.")
+        own = [group, *(g for g in groups if (g.sequence, g.preset) == (group.sequence, group.preset))]
         varied = [other for other in everything if other.overrides and other.sequence == group.sequence]
-        evidence = [_overlap(group), _lambdas(group), _shorter(groups), *(_varied(group, other) for other in varied)]
-        parts += [f"- {line}" for line in (*evidence, _generators(group)) if line]
+        evidence = [_first(_overlap(g) for g in own), _first(_lambdas(g) for g in own), _shorter(groups)]
+        evidence += [_varied(group, other) for other in varied]
+        evidence.append(_first(_generators(group, g) for g in own))
+        parts += [f"- {line}" for line in evidence if line]
     return parts
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")
 
 
 def _varied(group: Group, other: Group) -> str:
@@ -53,11 +60,11 @@ def _papers(student: str, place: int) -> float:
     return score.mean / SINGLE[TASKS[place]].mean if score else float("nan")
 
 
-def _generators(group: Group) -> str:
+def _generators(group: Group, other: Group) -> str:
     """DGDMN learns a new task from generated items only, so a task that these teach well costs it nothing."""
     parts = []
     for task in group.tasks[1:]:
-        student, agent = group.student_shares("generated", [task], task), group.task_levels("DGDMN", task)
+        student, agent = other.student_shares("generated", [task], task), group.task_levels("DGDMN", task)
         if student and agent:
             parts.append(f"{group.titles([task])[0]} {mean_of(student):.2f} and {mean_of(agent):.2f}")
     if not parts:

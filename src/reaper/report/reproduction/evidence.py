@@ -12,6 +12,7 @@ import numpy as np
 
 from reaper.config.presets import PAPER, PRESETS
 from reaper.paper.results import Score
+from reaper.report.findings import listed
 from reaper.results.studies import RUNS, Source, Study, read_sources
 from reaper.results.summary import OVERLAP, STUDENT, TEACHER, Row
 from reaper.results.tidy import FINAL
@@ -30,6 +31,7 @@ class Group:
     preset: str
     fraction: float
     overrides: str  # settings that the user gave, as text
+    averaged: str  # the seeds that its rows are means over, where they cannot be told apart
     sources: tuple[tuple[Source, list[Row]], ...]
 
     @property
@@ -38,7 +40,8 @@ class Group:
         budget = "the full budget" if self.share == 1 else f"{self.share:g} of {whose}"
         changed = self.overrides.count("--")
         settings = f"{changed} settings changed" if changed > 1 else self.overrides
-        return ", ".join(part for part in (self.sequence, f"preset {self.preset}", budget, settings) if part)
+        parts = (self.sequence, f"preset {self.preset}", budget, settings, self.averaged)
+        return ", ".join(part for part in parts if part)
 
     @property
     def share(self) -> float:
@@ -72,8 +75,8 @@ class Group:
         """In the order in which they are learnt."""
         finals = [row for row in self.rows if row["kind"] == FINAL and row["condition"] not in REFERENCES]
         learnt = {row["num_tasks"]: row["after_task"] for row in finals}
-        singles = [row["task"] for row in self.rows if row["condition"] == "single"]
-        return [learnt[k] for k in sorted(learnt)] or list(dict.fromkeys(singles))
+        named = [task for row in self.rows for task in (*row["after_task"].split("+"), row["task"]) if task]
+        return [learnt[k] for k in sorted(learnt)] or list(dict.fromkeys(named))
 
     def studies(self, experiment: str) -> list[tuple[Source, Study]]:
         """Where an experiment was run on this sequence; `reaper run` counts as `main`."""
@@ -193,9 +196,11 @@ def read_groups(folder: Path) -> list[Group]:
     return [Group(*key, tuple(pair for pair in sources if _settings(pair[0]) == key[1:])) for key in order]
 
 
-def _settings(source: Source) -> tuple[str, float, str]:
+def _settings(source: Source) -> tuple[str, float, str, str]:
     overrides = " ".join(f"--{name} {value}" for name, value in sorted(source.overrides.items()))
-    return source.preset, source.fraction, overrides
+    seeds = sorted({study.seed for study in source.studies})
+    averaged = f"seeds {listed(list(map(str, seeds)))} averaged" if source.averaged else ""
+    return source.preset, source.fraction, overrides, averaged
 
 
 def reported(groups: Sequence[Group]) -> list[Group]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from reaper.report.findings import listed
 from reaper.report.reproduction.evidence import Group
 from reaper.report.table_formats import markdown_table
-from reaper.report.text_table import TextTable
-from reaper.results.queue import Progress
+from reaper.report.text_table import UNKNOWN, TextTable
+from reaper.results.queue import Entry, Progress
+from reaper.results.studies import RUNS
+from reaper.study.conditions import MAIN
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,15 @@ class Section:
     images: Sequence[str] = field(default_factory=list)  # Markdown
 
 
-def section_markdown(section: Section, groups: Sequence[Group], queue: Sequence[Progress]) -> str:
+def section_markdown(section: Section, groups: Sequence[Group], queue: Sequence[Progress], runs: bool = True) -> str:
+    """`runs`: also how it was run, and what is left; False where a section above has said so."""
     parts = [f"## {section.title}", section.paper]
     for table in section.tables:
         parts += [f"**{table.title}**", markdown_table(table), *table.notes]
     parts += section.images
-    parts += [f"**Verdict.** {section.verdict}", *_runs(section.experiment, groups)]
-    parts += _left(section.experiment, queue)
+    parts.append(f"**Verdict.** {section.verdict}")
+    if runs:
+        parts += [*_runs(section.experiment, groups), *_left(section.experiment, queue)]
     return "\n\n".join(parts)
 
 
@@ -55,7 +59,7 @@ def _runs(experiment: str, groups: Sequence[Group]) -> list[str]:
                 ", ".join(map(str, seeds)),
                 dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
                 ", ".join(sorted({source.commit or "?" for source, _ in found})),
-                f"{minutes:,.0f} min",
+                f"{minutes:,.0f} min" if minutes else UNKNOWN,
                 "; ".join(sorted({device for source, _ in found for device in source.devices})),
             )
         )
@@ -81,7 +85,7 @@ def _left(experiment: str, queue: Sequence[Progress]) -> list[str]:
     lines = []
     for row in queue:
         entry = row.entry
-        if experiment in (entry.study, *("main" for _ in entry.conditions)) and row.left:
+        if experiment == _experiment_of(entry) and row.left:
             what = f"{listed(list(entry.conditions))} on {entry.sequence}" if entry.conditions else entry.sequence
             seeds = f"seed{'s' if len(row.left) > 1 else ''} {listed(list(map(str, row.left)))}"
             lines.append(
@@ -89,6 +93,13 @@ def _left(experiment: str, queue: Sequence[Progress]) -> list[str]:
                 f"fraction {entry.fraction:g}, {seeds}; predicted {duration(row.minutes_left)} ({entry.machine})."
             )
     return ["\n".join(lines)] if lines else []
+
+
+def _experiment_of(entry: Entry) -> str:
+    """Conditions of `reaper run` belong to the figure that shows them."""
+    if entry.study != RUNS:
+        return entry.study
+    return "main" if set(entry.conditions) <= set(MAIN) else "extended"
 
 
 def duration(minutes: float) -> str:
