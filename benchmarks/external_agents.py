@@ -44,7 +44,7 @@ class Training:
 
     settings: Mapping[str, Any]
     agent_steps: int = 100_000  # at most
-    num_envs: int = 1
+    num_envs: int = 4
     normalise: bool = False  # by VecNormalize
 
 
@@ -80,26 +80,26 @@ def make_arcade(task: str) -> gymnasium.Env:
 
 # Mean return of ten episodes at which training stops: for classic control, what Gymnasium calls solved.
 ENOUGH = {"CartPole-v1": 475, "Acrobot-v1": -100, "MountainCar-v0": -110, "catch": 22, "dodge": 20}
-REPLAY = {"learning_starts": 1_000, "buffer_size": 50_000}
+DEFAULTS = {DQN: {"learning_starts": 1_000, "buffer_size": 50_000}, PPO: {}}
 
 STUDIES = {
     "dqn-vectors": Study(
         DQN,
         {
             "CartPole-v1": Training(
-                {"learning_rate": 1e-3, "batch_size": 64, "target_update_interval": 500, "train_freq": 4}
-                | {"gradient_steps": 2, "exploration_fraction": 0.2, "exploration_final_eps": 0.05},
+                {"learning_rate": 1e-3, "batch_size": 64, "target_update_interval": 500, "gradient_steps": 2}
+                | {"exploration_fraction": 0.2, "exploration_final_eps": 0.05}
             ),
             "Acrobot-v1": Training(
-                {"learning_rate": 6.3e-4, "batch_size": 128, "target_update_interval": 250, "train_freq": 4}
-                | {"gradient_steps": 4, "exploration_fraction": 0.12, "exploration_final_eps": 0.1},
+                {"learning_rate": 6.3e-4, "batch_size": 128, "target_update_interval": 250, "gradient_steps": 2}
+                | {"exploration_fraction": 0.12, "exploration_final_eps": 0.1}
             ),
             "MountainCar-v0": Training(
-                {"learning_rate": 4e-3, "batch_size": 128, "target_update_interval": 600, "train_freq": 16}
-                | {"gradient_steps": 8, "exploration_fraction": 0.2, "exploration_final_eps": 0.07, "gamma": 0.98},
+                {"learning_rate": 4e-3, "batch_size": 128, "target_update_interval": 600, "gradient_steps": 2}
+                | {"exploration_fraction": 0.2, "exploration_final_eps": 0.07, "gamma": 0.98, "buffer_size": 10_000}
             ),
         },
-        common={**REPLAY, "policy_kwargs": {"net_arch": [256, 256]}},
+        common={"train_freq": 1, "policy_kwargs": {"net_arch": [128, 128]}},
     ),
     "ppo-vectors": Study(
         PPO,
@@ -122,7 +122,7 @@ STUDIES = {
             for task in ("catch", "dodge")
         },
         policy="CnnPolicy",
-        common={**REPLAY, "target_update_interval": 1_000, "train_freq": 4},
+        common={"target_update_interval": 1_000, "train_freq": 1, "gradient_steps": 1},
         make=make_arcade,
     ),
 }
@@ -149,7 +149,7 @@ def train(study: Study, task: str, folder: Path, seed: int) -> None:
     def make_envs(count: int, seed: int) -> VecEnv:
         return make_vec_env(lambda: study.make(task), count, seed=seed)
 
-    envs, evaluation = make_envs(training.num_envs, seed), make_envs(1, seed + 1_000)
+    envs, evaluation = make_envs(training.num_envs, seed), make_envs(10, seed + 1_000)
     at_best: list[BaseCallback] = [StopTrainingOnRewardThreshold(ENOUGH[task], verbose=0)]
     if training.normalise:
         envs, evaluation = VecNormalize(envs), VecNormalize(evaluation, norm_reward=False, training=False)
@@ -157,13 +157,14 @@ def train(study: Study, task: str, folder: Path, seed: int) -> None:
         at_best.insert(0, SaveStatistics(envs, part / STATISTICS))
     best = EvalCallback(
         evaluation,
-        eval_freq=max(1, 2_500 // training.num_envs),
+        eval_freq=5_000 // training.num_envs,
         n_eval_episodes=10,
         best_model_save_path=str(part),
         callback_on_new_best=CallbackList(at_best),
         verbose=0,
     )
-    model = study.algorithm(study.policy, envs, seed=seed, device="cpu", **study.common, **training.settings)
+    settings = {**DEFAULTS[study.algorithm], **study.common, **training.settings}
+    model = study.algorithm(study.policy, envs, seed=seed, device="cpu", **settings)
     model.learn(training.agent_steps, callback=best)
     steps = model.num_timesteps
     part.rename(folder)
