@@ -19,6 +19,7 @@ from reaper.config.sparse_json import to_json
 from reaper.errors import UserError, unknown
 from reaper.storage.records import ExperimentRecord, StoreHeader
 from reaper.storage.store import Store
+from reaper.study.action_gap import gap_notice, small_gaps
 from reaper.study.chains import Chain, build_chain, unique_stages
 from reaper.study.conditions import Condition, find_condition
 from reaper.study.continue_from import InitialMemory, open_initial_memory
@@ -42,6 +43,7 @@ class StudyConfig:
     user_values: Mapping[str, Any]  # settings that the user gave, by dotted name; they hold in every condition
     external: ExternalTeachers = field(default_factory=ExternalTeachers)  # of some or all tasks
     initial_memory: InitialMemory | None = None  # that learns the tasks after those it knows
+    small_gaps: Mapping[str, float] = field(default_factory=dict)  # why policies are targets: study/action_gap.py
 
     @property
     def header(self) -> StoreHeader:
@@ -80,6 +82,7 @@ class Plan:
         """What the user should know before the study starts."""
         about_values = user_value_notices(self.chains, self.config.user_values)
         about_teachers = self.config.external.notices(self.config.sequence)
+        about_teachers += [gap_notice(self.config.small_gaps)] if self.config.small_gaps else []
         return [*self.config.sequence.notices, *about_teachers, *self.remarks, *about_values]
 
     @property
@@ -96,11 +99,22 @@ def plan(conditions: Many[str], options: StudyOptions) -> Plan:
     rows = [find_condition(name) for name in conditions]
     if not rows:
         raise UserError("name at least one condition; `reaper conditions` lists them")
-    config = resolve(options)
+    config = _with_targets(resolve(options))
     chains = [chain for row in rows for chain in config.chains(row)]
     for chain in chains:
         chain.command = config.command("consolidate" if config.external else "run", *conditions)
     return Plan(config, chains)
+
+
+def _with_targets(config: StudyConfig) -> StudyConfig:
+    """With policies as targets where teachers from elsewhere have values that are too close to copy, unless the user
+    has chosen the targets or continues from a memory."""
+    if not config.external or config.initial_memory or "long-term.targets" in config.user_values:
+        return config
+    gaps = small_gaps(config.external.files, config.sequence, config.settings)
+    if not gaps:
+        return config
+    return replace(config, settings=with_overrides(config.settings, {"long-term.targets": "policy"}), small_gaps=gaps)
 
 
 def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS, *, as_in_paper: bool = False) -> StudyConfig:
