@@ -21,12 +21,7 @@ import gymnasium
 import numpy as np
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import (
-    BaseCallback,
-    CallbackList,
-    EvalCallback,
-    StopTrainingOnRewardThreshold,
-)
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EvalCallback, StopTrainingOnRewardThreshold
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
@@ -95,8 +90,10 @@ STUDIES = {
                 | {"exploration_fraction": 0.12, "exploration_final_eps": 0.1}
             ),
             "MountainCar-v0": Training(
-                {"learning_rate": 4e-3, "batch_size": 128, "target_update_interval": 600, "gradient_steps": 2}
-                | {"exploration_fraction": 0.2, "exploration_final_eps": 0.07, "gamma": 0.98, "buffer_size": 10_000}
+                {"learning_rate": 4e-3, "batch_size": 128, "target_update_interval": 600, "buffer_size": 10_000}
+                | {"exploration_fraction": 0.2, "exploration_final_eps": 0.07, "gamma": 0.98}
+                | {"train_freq": 16, "gradient_steps": 8, "policy_kwargs": {"net_arch": [256, 256]}},
+                num_envs=1,
             ),
         },
         common={"train_freq": 1, "policy_kwargs": {"net_arch": [128, 128]}},
@@ -166,9 +163,8 @@ def train(study: Study, task: str, folder: Path, seed: int) -> None:
     settings = {**DEFAULTS[study.algorithm], **study.common, **training.settings}
     model = study.algorithm(study.policy, envs, seed=seed, device="cpu", **settings)
     model.learn(training.agent_steps, callback=best)
-    steps = model.num_timesteps
     part.rename(folder)
-    print(f"{task}: best evaluation {best.best_mean_reward:.1f}, {steps:,} agent steps", flush=True)
+    print(f"{task}: best evaluation {best.best_mean_reward:.1f}, {model.num_timesteps:,} agent steps", flush=True)
 
 
 def source(folder: Path) -> str:
