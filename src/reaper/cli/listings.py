@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from typing import Any
 
 from rich.console import Console
 
@@ -90,18 +91,39 @@ def settings(arguments: argparse.Namespace, console: Console) -> None:
         print(json.dumps([asdict(setting) for setting in found], indent=1))
         return
     presets = list(found[0].defaults)
-    rows = [{"setting": f"--{s.name}", "type": s.type, **s.defaults, "about": s.help} for s in found]
-    print_with_text(rows, ["setting", "type", *presets], "about", console)
+    rows: list[Row] = [{"setting": f"--{s.name}", "type": s.type, **s.defaults, "about": s.help} for s in found]
+    columns = ["setting", "type", *presets]
+    if not fit(columns, rows, console.width):
+        rows = [
+            {**row, "about": f"{s.help}. {_presets_by_value(s.defaults)}"} for row, s in zip(rows, found, strict=True)
+        ]
+        columns = columns[:2]
+    print_with_text(rows, columns, "about", console)
 
 
 def presets(arguments: argparse.Namespace, console: Console) -> None:
-    """The settings in which presets differ, side by side."""
+    """The settings in which presets differ: side by side, or where that does not fit, value by value."""
     import reaper.study.conditions  # noqa: F401 - registers all methods, whose hyper-parameters are settings
     from reaper.config.overrides import compare_presets
 
     found = compare_presets()
     rows = [{"setting": f"--{s.name}", **s.defaults} for s in found]
-    _list(rows, ["setting", *found[0].defaults], arguments, console)
+    columns = ["setting", *found[0].defaults]
+    if arguments.json or fit(columns, rows, console.width):
+        _list(rows, columns, arguments, console)
+        return
+    by_value = [{"setting": f"--{s.name}", "values": _presets_by_value(s.defaults)} for s in found]
+    print_with_text(by_value, ["setting"], "values", console)
+
+
+def _presets_by_value(defaults: Mapping[str, Any]) -> str:
+    """`84: paper, modern; 16: arcade`."""
+    names: dict[str, list[str]] = {}
+    for preset, value in defaults.items():
+        names.setdefault(f"{value:,}" if type(value) is int else str(value), []).append(preset)
+    if len(names) == 1:
+        return f"{next(iter(names)) or 'empty'} in all presets"
+    return "; ".join(f"{value}: {', '.join(presets)}" for value, presets in names.items())
 
 
 def equations(arguments: argparse.Namespace, console: Console) -> None:

@@ -118,7 +118,7 @@ def test_a_plugged_in_condition_has_one_line_too(monkeypatch: pytest.MonkeyPatch
         ("ALE/Qbert-v5", "Q*bert"),
         ("SpaceInvadersNoFrameskip-v4", "Space Invaders"),
         ("vendor:Cave_Flyer-v0", "Cave Flyer"),
-        ("MiniGrid-Empty-5x5-v0", "Mini Grid Empty 5x5"),
+        ("MiniGrid-Empty-5x5-v0", "Empty 5x5"),
         ("-v0", "-v0"),
     ],
 )
