@@ -30,3 +30,4 @@ def _show(row: Progress) -> None:
     )
     if row.left:
         print(f"    {entry.command_for(row.left)}")
+        print(f"    predicted {entry.minutes:,.0f} min per seed: {entry.basis}")

@@ -1,5 +1,6 @@
 """A campaign in slices: what is transferred, and that the results equal those of one uninterrupted run."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest import TINY, plan_tiny, run_plan, run_tiny
+from handmade import KEEPS, make_store
 
 from reaper.errors import UserError
 from reaper.learning.found_memory import check_memory
 from reaper.results.runs import read_results
+from reaper.results.studies import source_files, write_sources
 from reaper.storage.checkpoints import CheckpointDir
 from reaper.storage.pack import export_stages, import_pack
 from reaper.storage.store import Store
@@ -198,3 +201,21 @@ def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     assert Store.open(tmp_path / "out").stage(digest).left_out == {}
     import_pack(tmp_path / "thin", tmp_path / "out", check_memory)  # what is there is left alone
     assert Store.open(tmp_path / "out").stage(digest).tensors("agent")
+
+
+def test_the_queue_tells_what_is_done_from_summaries_and_folders(campaign, tmp_path, capfd):
+    data, entry = tmp_path / "data", {"study": "run", "sequence": "catch,dodge,shooter", "preset": "arcade"}
+    entry |= {"fraction": 1.0, "seeds": [3, 4], "command": "reaper run RePR", "machine": "one core", "minutes": 5}
+    entry |= {"basis": "a guess", "conditions": ["RePR"]}
+    store = make_store(tmp_path / "out", {"RePR": KEEPS}, seeds=(3,))
+    data.mkdir()
+    (data / "queue.json").write_text(json.dumps({"format": 1, "entries": [entry]}))
+    assert campaign.main(["queue", str(data)]) == 0
+    assert "    reaper run RePR --seeds 3 4\n    predicted 5 min per seed: a guess\n" in capfd.readouterr().out
+    assert campaign.main(["queue", str(data), "--stores", str(store.folder)]) == 0
+    # Three teachers, memories, evaluations and singles of a minute each; the first evaluation is one of these.
+    expected = "[1 of 2 seeds] run on catch,dodge,shooter, preset arcade, fraction 1, took 12 min, about 12 min left"
+    assert expected in capfd.readouterr().out
+    write_sources(data, source_files(store, "mine", ""))
+    assert campaign.main(["queue", str(data)]) == 0
+    assert "    reaper run RePR --seeds 4\n" in capfd.readouterr().out

@@ -7,8 +7,8 @@ summaries of results and from output folders, never typed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Entry:
     minutes: float  # predicted, for one seed
     basis: str  # where the prediction comes from
     conditions: tuple[str, ...] = ()  # of `run`
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings that the command gives
 
     def command_for(self, seeds: Sequence[int]) -> str:
         return f"{self.command} --seeds {' '.join(map(str, seeds))}"
@@ -83,7 +84,8 @@ def progress(entries: Iterable[Entry], sources: Sequence[Source]) -> list[Progre
 def _finished(entry: Entry, sources: Sequence[Source]) -> dict[int, float]:
     found: dict[int, float] = {}
     for source in sources:
-        if (source.preset, source.fraction) != (entry.preset, entry.fraction):
+        settings = (source.preset, source.fraction, _texts(source.overrides))
+        if settings != (entry.preset, entry.fraction, _texts(entry.overrides)):
             continue
         for study in source.studies:
             same = (study.experiment, study.sequence) == (entry.study, entry.sequence)
@@ -91,3 +93,7 @@ def _finished(entry: Entry, sources: Sequence[Source]) -> dict[int, float]:
             if same and whole and study.seed in entry.seeds:
                 found.setdefault(study.seed, study.seconds / 60)
     return dict(sorted(found.items()))
+
+
+def _texts(overrides: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in overrides.items()}

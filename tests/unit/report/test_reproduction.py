@@ -284,6 +284,9 @@ def test_the_queue_knows_what_is_done_and_what_it_cost(tmp_path):
     assert (row_.finished, row_.left) == ({20: 10.0}, [21, 22])
     assert row_.minutes_left == 20.0  # as long as the finished seed took
     assert row_.entry.command_for(row_.left) == "reaper experiment main --tasks arcade-3 --seeds 21 22"
+    write(tmp_path, [], name="b", studies=[study("main", 22)], overrides={"long-term.alpha": 0.5})
+    (same,) = progress(read_queue(tmp_path), [source for source, _ in read_sources(tmp_path)])
+    assert same.left == [21, 22]  # run with another setting, seed 22 is another study
     (alone,) = progress(read_queue(tmp_path), [])
     assert alone.minutes_left == 3 * 26
 

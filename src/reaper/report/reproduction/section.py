@@ -87,6 +87,7 @@ def _left(experiment: str, queue: Sequence[Progress]) -> list[str]:
         entry = row.entry
         if experiment == _experiment_of(entry) and row.left:
             what = f"{listed(list(entry.conditions))} on {entry.sequence}" if entry.conditions else entry.sequence
+            what += "".join(f" with --{name} {value}" for name, value in entry.overrides.items())
             seeds = f"seed{'s' if len(row.left) > 1 else ''} {listed(list(map(str, row.left)))}"
             lines.append(
                 f"- {'Not run yet' if not row.finished else 'Still to run'}: {what}, preset {entry.preset}, "
