@@ -74,7 +74,7 @@ STRONG = replace(
 VECTOR = Settings(
     observation=ObservationSettings(frame_stack=1),
     network=NetworkSettings(initialisation="he"),
-    optimiser=OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5),
+    optimiser=OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5, annealing=0.5),
     training=TrainingSettings(
         num_envs=8,
         batch_size=64,
@@ -82,16 +82,20 @@ VECTOR = Settings(
         learning_starts=1_000,
         steps_per_update=1,
         reward_clip=1_000.0,
+        final_epsilon=0.05,
         exploration_steps=12_000,
         weight_average=0.99,
         best_episodes=10,
     ),
     short_term=ShortTermSettings(
-        agent_steps=80_000, n_step=3, target="double", loss="huber", target_update_interval=500, best_window=5_000
+        agent_steps=100_000, n_step=3, target="double", loss="huber", target_update_interval=500, best_window=10_000
     ),
-    long_term=LongTermSettings(agent_steps=40_000, targets="advantages", best_window=5_000),
+    # One window: the last weights are kept, those with the lowest learning rate and the most states behind them.
+    long_term=LongTermSettings(
+        agent_steps=40_000, targets="policy", alpha=0.35, late_alpha=0.25, late_from=3, best_window=40_000
+    ),
     generator=GeneratorSettings(pseudo_items=100_000),
-    evaluation=EvaluationSettings(interval=25_000, min_interval=1_000, epsilon=0.0),
+    evaluation=EvaluationSettings(interval=40_000, min_interval=1_000, epsilon=0.0),
     methods={
         "gan": {
             "latent_size": 32,
@@ -107,8 +111,31 @@ VECTOR = Settings(
     },
 )
 
-# Boards, which are seen as images about as small as those of our arcade games.
-BOARD = replace(ARCADE, observation=ObservationSettings(frame_size=16, frame_stack=1))
+# Boards, which are seen as images about as small as those of our arcade games. Rewards are sparser than in those.
+BOARD = Settings(
+    observation=ObservationSettings(frame_size=16, frame_stack=1),
+    network=NetworkSettings(initialisation="he"),
+    optimiser=OptimiserSettings(name="adam", learning_rate=5e-4, epsilon=1e-5, annealing=0.5),
+    training=TrainingSettings(
+        num_envs=16,
+        batch_size=64,
+        replay_capacity=50_000,
+        learning_starts=1_600,
+        steps_per_update=4,
+        final_epsilon=0.05,
+        exploration_steps=15_000,
+    ),
+    short_term=ShortTermSettings(
+        agent_steps=50_000, discount=0.97, n_step=3, target="double", target_update_interval=1_000, best_window=10_000
+    ),
+    # One window, as in VECTOR.
+    long_term=LongTermSettings(
+        agent_steps=30_000, targets="policy", alpha=0.35, late_alpha=0.25, late_from=3, best_window=30_000
+    ),
+    generator=GeneratorSettings(pseudo_items=20_000),
+    evaluation=EvaluationSettings(interval=25_000, min_interval=1_000),
+    methods=ARCADE.methods,
+)
 
 PRESETS: dict[str, Settings] = {
     "paper": PAPER,

@@ -64,5 +64,5 @@ def test_one_budget_is_enough():
 
 def test_presets_are_compared_by_what_differs():
     rows = {setting.name: setting.defaults for setting in compare_presets()}
-    assert rows["short-term.n-step"] == {"paper": 1, "modern": 2, "strong": 3, "arcade": 1, "vector": 3, "board": 1}
+    assert rows["short-term.n-step"] == {"paper": 1, "modern": 2, "strong": 3, "arcade": 1, "vector": 3, "board": 3}
     assert "optimiser.max-grad-norm" not in rows
