@@ -39,6 +39,7 @@ def test_noise_is_on_the_scale_of_pixels():
 
 def test_input_gradients_are_those_of_the_scores():
     discriminator, states = VectorDiscriminator(vector_spec(3)), torch.randn(5, 3)
+    assert discriminator(states).shape == (5,)
     given = discriminator(states, input_gradients=True)
     torch.testing.assert_close(given, score_gradients(lambda x: discriminator(x)[:, None], states))
 

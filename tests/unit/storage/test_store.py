@@ -104,3 +104,6 @@ def test_equal_specs_have_equal_digests():
     assert digest_of({"a": 1, "b": [1.5, None]}) == digest_of({"b": [1.5, None], "a": 1})
     assert digest_of({"a": 1}) != digest_of({"a": 2})
     assert canonical({"b": 1, "a": 2}) == '{"a":2,"b":1}'
+    assert canonical({"é": "ü"}) == r'{"\u00e9":"\u00fc"}'  # whatever the encoding of a file
+    # Names of stages in all stores there are: they must never change.
+    assert digest_of({"kind": "é", "parents": {}, "alpha": 0.55}) == "8b413641fcbc56a9913a"
