@@ -95,13 +95,12 @@ def control(by_line: TestsByLine, mutants: list[Mutant], seconds: float) -> None
 
 def tests_for(by_line: TestsByLine, mutant: Mutant, seconds: float) -> tuple[list[list[str]], bool]:
     """The tests that run a mutant's lines. Where none is known to, because the line runs at import or in a process that
-    was killed before it could tell, those that run anything of its file; and if there is only data in it, all that run
-    anything of the package, and all that take next to no time."""
-    path = PACKAGES[package_of(mutant.file)]
+    was killed before it could tell, those that run anything of its file (if there is only data in it, of its package),
+    and all that take next to no time."""
     tests = set() if mutant.at_import else by_line.of_lines(mutant.file, mutant.lines)
-    tests = tests or by_line.of_files([mutant.file])
     if not tests:
-        tests = by_line.of_files(file for file in by_line.lines if file.startswith(f"src/reaper/{path}/"))
+        path = f"src/reaper/{PACKAGES[package_of(mutant.file)]}/"
+        tests = by_line.of_files([mutant.file]) or by_line.of_files(f for f in by_line.lines if f.startswith(path))
         tests |= by_line.quick()
     return choose(by_line, tests, mutant.file, seconds)
 
