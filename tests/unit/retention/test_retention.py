@@ -383,3 +383,12 @@ def test_only_a_tenth_of_a_tasks_share_may_be_background():
 def test_later_tasks_weigh_more_of_the_earlier_ones():
     alpha = [RecalledItems(CONTEXT, STATES, QValues(), before).alpha for before in (1, 2)]
     assert alpha == [SETTINGS.long_term.alpha_for(2), SETTINGS.long_term.alpha_for(3)]
+
+
+@pytest.mark.parametrize("part", ["fisher.0", "fisher.1", "anchor.0"])
+def test_ewc_needs_a_fisher_matrix_of_every_task_and_an_anchor_of_all_but_the_last(part):
+    memory = learn_two_tasks(EWC())
+    assert {".".join(name.split(".")[:2]) for name in memory.retained} == {"fisher.0", "fisher.1", "anchor.0"}
+    lacking = {name: tensor for name, tensor in memory.retained.items() if not name.startswith(part)}
+    missing = EWC().missing_from(CONTEXT, LongTermMemory(AGENT, ("a", "b"), lacking))
+    assert missing == "a Fisher matrix of every task"
