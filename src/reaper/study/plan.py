@@ -60,7 +60,10 @@ class StudyConfig:
         given: dict[str, Any] = {"user_values": self.user_values, "initial_memory": self.initial_memory}
         given["external"] = self.external
         condition, tasks = condition.with_user_values(self.user_values), sequence or self.sequence
-        return [build_chain(condition, tasks, seed, self.settings, **given) for seed in self.seeds]
+        # Not in the header: what teachers are like is no setting of the folder, which others may be run in, too.
+        targets = {"long-term.targets": "policy"} if self.small_gaps else {}
+        settings = with_overrides(self.settings, targets)
+        return [build_chain(condition, tasks, seed, settings, **given) for seed in self.seeds]
 
 
 @dataclass
@@ -111,10 +114,7 @@ def _with_targets(config: StudyConfig) -> StudyConfig:
     has chosen the targets or continues from a memory."""
     if not config.external or config.initial_memory or "long-term.targets" in config.user_values:
         return config
-    gaps = small_gaps(config.external.files, config.sequence, config.settings)
-    if not gaps:
-        return config
-    return replace(config, settings=with_overrides(config.settings, {"long-term.targets": "policy"}), small_gaps=gaps)
+    return replace(config, small_gaps=small_gaps(config.external.files, config.sequence, config.settings))
 
 
 def resolve(options: StudyOptions, default_tasks: str = DEFAULT_TASKS, *, as_in_paper: bool = False) -> StudyConfig:
@@ -149,7 +149,7 @@ def _preset_of(out: Path, sequence: Sequence) -> str | None:
     if sequence.preset != "modern" or not (out / "reaper.json").exists():
         return None
     recorded = Store.open(out).header.preset
-    return recorded if recorded in ("paper", "modern") else None
+    return recorded if recorded in ("paper", "modern", "strong") else None
 
 
 def resolve_settings(

@@ -53,6 +53,11 @@ def test_teachers_with_a_small_gap_transfer_policies_with_a_notice():
     assert "--long-term.targets values" in notice
 
 
+def test_the_folder_stays_open_to_studies_without_these_teachers():
+    planned, other = study(0.01), plan_tiny(["no-reh"], "CartPole-v1")
+    assert planned.header.settings == other.header.settings
+
+
 def test_other_teachers_and_other_targets_are_left_alone(monkeypatch):
     planned = study(1.0)
     assert targets(planned) == {"advantages"}

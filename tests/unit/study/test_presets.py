@@ -36,6 +36,12 @@ def test_an_output_folder_keeps_its_preset(tmp_path):
     assert plan(["RePR"], StudyOptions(tasks=ATARI, out=tmp_path / "run", preset="modern")).config.preset == "modern"
 
 
+def test_an_output_folder_keeps_the_preset_that_was_asked_for(tmp_path):
+    options = StudyOptions(tasks=ATARI, out=tmp_path / "run")
+    Store.open_for(options.out, plan(["RePR"], StudyOptions(tasks=ATARI, preset="strong")).header)
+    assert plan(["RePR"], options).config.preset == "strong"
+
+
 def test_agent_steps_scale_every_duration():
     config = plan(["RePR"], StudyOptions(tasks=ATARI, agent_steps="1m")).config
     assert config.settings.short_term.agent_steps == config.settings.long_term.agent_steps == 1_000_000
