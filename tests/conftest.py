@@ -29,6 +29,8 @@ TINY = {
     "long-term.best-window": 80,
     "gan.steps": 8,
     "gan.batch-size": 8,
+    "tokens.steps": 8,
+    "tokens.batch-size": 8,
     "generator.pseudo-items": 60,
     "rehearsal.capacity": 60,
     "limited-rehearsal.capacity": 12,

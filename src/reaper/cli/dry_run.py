@@ -12,7 +12,7 @@ from rich.table import Table
 
 from reaper.bench.costs import CostEstimator
 from reaper.config.overrides import differences
-from reaper.engines.execute import resolve_engine
+from reaper.engines.execute import check_resources, resolve_engine
 from reaper.errors import UserError
 from reaper.report.provenance import duration
 from reaper.storage.store import Store
@@ -147,6 +147,7 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
 
 def print_prediction(study: Plan, options: StudyOptions, console: Console) -> None:
     """What is left to run of a study that is about to start, and how long it will take."""
+    check_resources(study, options)  # now, since a prediction may take a minute
     store, _ = open_existing(options.out, study)
     console.print(escape(f"preset {study.config.preset}: {_summary(study, options, store)}"), highlight=False)
 

@@ -21,13 +21,7 @@ OpenListeners = Callable[[Store], AbstractContextManager[Listener]]
 
 def execute(plan: Plan, options: StudyOptions, open_listeners: OpenListeners) -> Store:
     """Runs every stage of the plan that is not in `options.out` yet and returns the store."""
-    engine, resources = resolve_engine(plan, options)
-    check_space(
-        plan.chains,
-        options.out,
-        workers=resources.workers,
-        free_memory=None if engine.remote else free_memory(resources.device),
-    )
+    engine, resources = check_resources(plan, options)
     store = Store.open_for(options.out, plan.header, options.share)
     with listening() as stop:
         try:
@@ -40,6 +34,18 @@ def execute(plan: Plan, options: StudyOptions, open_listeners: OpenListeners) ->
         finally:
             store.close()
     return store
+
+
+def check_resources(plan: Plan, options: StudyOptions) -> tuple[Engine, Resources]:
+    """The engine and its resources; refuses a study that would run out of memory or of disk space."""
+    engine, resources = resolve_engine(plan, options)
+    check_space(
+        plan.chains,
+        options.out,
+        workers=resources.workers,
+        free_memory=None if engine.remote else free_memory(resources.device),
+    )
+    return engine, resources
 
 
 def resolve_engine(plan: Plan, options: StudyOptions) -> tuple[Engine, Resources]:

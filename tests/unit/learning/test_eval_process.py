@@ -126,11 +126,10 @@ def test_a_task_that_only_this_process_knows_is_evaluated_here(monkeypatch):
 
 
 def test_it_reports_its_cpu_time(process):
-    before = process.cpu_seconds()
-    assert 0 < before < 600
+    before = process.cpu_seconds()  # in hundredths of a second, so it may still be zero
     process.measure("catch", 1.0)
     process.receive()
-    assert process.cpu_seconds() > before
+    assert before < process.cpu_seconds() < 600
 
 
 def test_a_starved_process_is_replaced_by_one_of_normal_priority():

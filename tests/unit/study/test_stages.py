@@ -114,8 +114,8 @@ def test_a_stage_without_a_subject_has_no_parents():
 def test_kinds_have_the_names_of_their_random_streams():
     """Renaming a kind would change every random number drawn in its stages."""
     assert list(KINDS) == [
-        "short-term", "teacher weights", "external teacher", "short-term generator", "consolidate", "evaluate",
-        "student", "fisher", "overlap",
+        "short-term", "teacher weights", "external teacher", "distil", "short-term generator", "consolidate",
+        "evaluate", "student", "fisher", "overlap",
     ]  # fmt: skip
 
 

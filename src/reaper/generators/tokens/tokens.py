@@ -58,7 +58,7 @@ class Tokens(Generator):
     hidden: int = positive(144, "hidden units per place")
     output: int = positive(28, "units before the probabilities, per place")
     warm_start: bool = setting(True, "from the second task on, training starts from the previous generator's weights")
-    steps: int = duration(2_000, "training steps per task", exclusive=False, extended=2)
+    steps: int = duration(2_000, "training steps per task", exclusive=False)
     batch_size: int = positive(128, "states per step")
     learning_rate: float = positive(6e-3, "learning rate of Adam at the start; it falls to zero")
     truncation: float = probability(0.002, "tokens less likely than this share of the likeliest are never drawn")
