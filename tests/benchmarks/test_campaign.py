@@ -57,6 +57,7 @@ def one_slice(campaign, folder, *options, wipe=True):
     return code
 
 
+@pytest.mark.long
 def test_evaluations_can_be_left_for_home(campaign, tmp_path):
     """A slice runs all stages but evaluations; the same study at home runs only those."""
     settings = {**TINY, **QUICK}
@@ -81,6 +82,7 @@ def test_evaluations_can_be_left_for_home(campaign, tmp_path):
     assert all(result.finished for result in read_results(Store.open(home)))
 
 
+@pytest.mark.long
 def test_slices_give_the_results_of_one_run(campaign, tmp_path, monkeypatch):
     """Room for the memory of RePR and a teacher or two per slice; the items of reh are too large to transfer."""
     conditions, tasks, settings = ["RePR", "reh", "no-reh"], "catch,dodge", {**TINY, **QUICK}
@@ -108,6 +110,7 @@ def test_slices_give_the_results_of_one_run(campaign, tmp_path, monkeypatch):
         read_complete_memory(last)
 
 
+@pytest.mark.long
 def test_a_chain_that_cannot_be_transferred_starts_only_if_all_of_it_fits(campaign, tmp_path):
     from campaign_plan import Slice, StageTimes, in_order
 
@@ -180,6 +183,7 @@ def test_finished_stages_of_a_long_run_are_collected_while_it_continues(campaign
     assert all(home.stage(digest).left_out == {} for digest in home.stages())
 
 
+@pytest.mark.long
 def test_importing_all_files_completes_a_thinned_stage(tiny_run, tmp_path):
     store = Store.open(tiny_run)
     run = next(run for run in store.runs() if run.condition_name == "RePR")

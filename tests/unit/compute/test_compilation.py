@@ -71,6 +71,7 @@ def weights_after(compiles):
     return learner.trainer.weights.values.clone(), FlatWeights(context.q_network()).values
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
 def test_compiled_updates_equal_eager_ones():
     eager, before = weights_after(False)
@@ -80,6 +81,7 @@ def test_compiled_updates_equal_eager_ones():
     assert (eager - compiled).abs().max() < 1e-3 * moved
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
 def test_deferred_weight_gradients_are_the_same():
     """As on a GPU, which computes them concurrently."""

@@ -56,6 +56,7 @@ def test_a_task_without_a_place_is_refused():
         plan_tiny(["RePR"], "catch,dodge", overrides=overrides)
 
 
+@pytest.mark.long
 def test_games_that_look_the_same_are_told_apart(games, tmp_path):
     overrides = {**ONE_HOT, "observation.task-names": "apples,bombs,catch"}
     store = run_tiny(tmp_path / "out", ["RePR", "reh"], games, preset="arcade", overrides=overrides)
@@ -74,6 +75,7 @@ def test_games_that_look_the_same_are_told_apart(games, tmp_path):
         plan_tiny(["RePR"], "dodge", **more)
 
 
+@pytest.mark.long
 def test_vectors_and_wrapped_environments_have_it_too(tmp_path):
     tasks = "CartPole-v1,Acrobot-v1"
     run_tiny(tmp_path / "out", ["no-reh"], tasks, overrides=ONE_HOT)

@@ -51,6 +51,7 @@ def test_a_pretrained_agent_plays_and_is_recorded(tmp_path, capsys):
     assert "Catch, episode 1:" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_atari_entry_boxes_as_its_card_says_and_is_recorded_in_colour(tmp_path, capsys):
     video = tmp_path / "boxing.gif"
     words = ["play", "--pretrained", "atari-3", "--task", "Boxing", "--episodes", "1", "--video", str(video)]
