@@ -114,7 +114,7 @@ def read_state_dict(data: bytes, name: str) -> Tensors:
     except Exception as error:  # torch raises errors of many kinds for damaged files
         raise UserError(f"{name} cannot be read as a state dict ({type(error).__name__})") from None
     if isinstance(loaded, Mapping) and isinstance(loaded.get("model_weights"), Mapping):
-        loaded = loaded["model_weights"]  # CleanRL's C51 saves its settings beside them
+        loaded = loaded["model_weights"]  # CleanRL's C51 saves its settings next to them
     if not isinstance(loaded, Mapping) or not loaded:
         raise UserError(f"{name} holds no state dict but {type(loaded).__name__}")
     return checked_weights(loaded, name)

@@ -73,10 +73,10 @@ def _array(opened: zipfile.ZipFile, name: str, path: Path) -> np.ndarray:
 
 
 def unused_statistics(file: Path) -> str | None:
-    """A remark where a pickle of statistics lies beside an agent that is read without them."""
+    """A remark where a pickle of statistics lies next to an agent that is read without them."""
     for folder in (file.parent, file.with_suffix("")):
         if (folder / PICKLE).is_file():
             return (
-                f"{folder / PICKLE} lies beside the agent and is not used; if it normalised what the agent saw, {HOW}"
+                f"{folder / PICKLE} lies next to the agent and is not used; if it normalised what the agent saw, {HOW}"
             )
     return None

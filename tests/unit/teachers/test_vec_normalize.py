@@ -84,7 +84,7 @@ def test_a_pickle_of_statistics_is_never_opened_but_mentioned(tmp_path):
     assert open_teacher(source, VECTORS).remarks == ()
     (tmp_path / "vec_normalize.pkl").write_bytes(b"cos\nabort\n(tR.")
     (remark,) = open_teacher(source, VECTORS).remarks
-    assert "vec_normalize.pkl lies beside the agent and is not used" in remark
+    assert "vec_normalize.pkl lies next to the agent and is not used" in remark
     assert open_teacher(f"{source},{statistics(tmp_path / 's.npz')}", VECTORS).remarks == ()
     with pytest.raises(UserError, match="is a pickle, which is never opened; save them with np"):
         open_teacher(f"{source},{tmp_path}/vec_normalize.pkl", VECTORS)

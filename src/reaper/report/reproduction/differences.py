@@ -126,7 +126,7 @@ def _shorter(groups: Sequence[Group]) -> str:
         f"**Shorter training.** On Atari with {group.share:g} of the paper's training, `ewc` reaches "
         f"{mean_of(group.shares('ewc')):.2f} of single-task DQNs, against {average_ratio('ewc'):.2f} in the paper with "
         "all of it. The paper's own short scheme (Fig. policy-only-results) points the same way: EWC holds for a "
-        "while, and gives way as training goes on."
+        "while, and gives way as training continues."
     )
 
 
