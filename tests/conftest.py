@@ -38,6 +38,7 @@ TINY = {
     "compressed-rehearsal.max-items": 60,
     "fisher.batches": 2,
     "evaluation.episodes": 2,
+    "evaluation.max-steps": 30,
     "evaluation.interval": 120,
 }
 

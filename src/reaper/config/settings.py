@@ -181,6 +181,9 @@ class EvaluationSettings:
 
     episodes: int = positive(30, "episodes per task")
     epsilon: float = probability(0.05, "probability of a random action")
+    max_steps: int = setting(
+        0, "agent steps after which an episode counts as it stands; 0: as many as the task allows", minimum=0
+    )
     interval: int = duration(1_000_000, "agent steps between evaluations during training")
     min_interval: int = positive(10_000, "`fraction` does not make the interval shorter than this")
 

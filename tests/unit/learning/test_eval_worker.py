@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import TINY
 from evaluations import CATCH, FakeProcess, new_context, new_evaluator_with_fake_process
 from safetensors.torch import save
 
@@ -82,7 +83,7 @@ def test_errors_are_one_line_with_their_exit_code(worker, monkeypatch):
 def test_a_pace_is_that_of_all_evaluations_together(worker):
     worker.handle({"measure": ["catch", "catch", "catch"], "seconds": 60.0})
     (pace,) = worker.connection.replies
-    assert (pace["steps"], pace["whole"]) == (3 * 198, True)
+    assert (pace["steps"], pace["whole"]) == (3 * (TINY["evaluation.max-steps"] - 1), True)
     worker.handle({"measure": ["catch", "dodge"], "seconds": 0.0})
     assert (worker.connection.replies[1]["steps"], worker.connection.replies[1]["whole"]) == (2, False)
 

@@ -1,9 +1,13 @@
 """Evaluations: their progress, their rows, and those that an interruption left over."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
+from conftest import TINY
 from evaluations import CATCH, DODGE, new_context, new_job
 
+from reaper.config.overrides import with_overrides
 from reaper.context import state_tensors
 from reaper.learning.evaluation.blocking import BlockingEvaluator
 from reaper.learning.evaluation.episodes import evaluate, measure_pace, running_returns
@@ -19,11 +23,21 @@ def events_of(run):
 
 
 def test_progress_counts_finished_episodes():
-    """Catch has no lives: both of its episodes end with the last step."""
+    """Catch has no lives: both of its episodes end with the last step that is allowed."""
     _, events = events_of(lambda context: evaluate(context, None, CATCH, 7))
     inside = [event for event in events if event.phase == "evaluate Catch"]
     assert {(event.total, event.unit) for event in inside} == {(2, "episodes")}
-    assert [event.done for event in inside] == [0] * 199 + [2]
+    assert [event.done for event in inside] == [0] * TINY["evaluation.max-steps"] + [2]
+
+
+def test_an_episode_that_takes_too_long_counts_as_it_stands():
+    context = new_context(concurrent=False)
+    allowed = context.settings.evaluation.max_steps
+    every = replace(context, settings=with_overrides(context.settings, {"evaluation.max-steps": 0}))
+    running = [returns.copy() for returns, _ in running_returns(every, None, CATCH, (7,))]
+    assert len(running) > allowed
+    assert not np.array_equal(running[allowed - 1], running[-1])
+    assert evaluate(context, None, CATCH, 7)["scores"] == running[allowed - 1].tolist()
 
 
 def test_progress_never_runs_backwards_where_episodes_end_one_by_one():
@@ -80,7 +94,7 @@ def test_outstanding_evaluations_run_before_others_with_their_own_weights():
 def test_a_pace_counts_the_steps_after_the_first():
     context = new_context(concurrent=False)
     whole = measure_pace(context, context.q_network(), CATCH, seconds=60.0)
-    assert (whole.steps, whole.whole) == (198, True)  # of 199 steps
+    assert (whole.steps, whole.whole) == (TINY["evaluation.max-steps"] - 1, True)
     assert 0 < whole.seconds < 60
     assert 0 < whole.startup < 60
     part = measure_pace(context, context.q_network(), CATCH, seconds=0.0)

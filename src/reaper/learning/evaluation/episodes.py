@@ -33,14 +33,15 @@ def running_returns(
     actor = new_actor(context, envs, compiled=False)
     rng = context.cpu_rng("evaluation", task.name, *names)
     actor.reset(context.derive_seed("evaluation games", task.name, *names))  # the key of a random stream
-    returns = np.zeros(settings.episodes)
+    returns, steps = np.zeros(settings.episodes), 0
     running = np.ones(settings.episodes, dtype=bool)
     try:
         while running.any():
             actor.act(network, settings.epsilon if network else 1.0, rng)
             step = actor.observe().step
             returns += np.where(running, step.rewards, 0.0)
-            running &= ~step.done
+            steps += 1
+            running &= ~step.done & (steps != settings.max_steps)
             context.checkpointer.maybe_save()
             yield returns, int((~running).sum())
     finally:
