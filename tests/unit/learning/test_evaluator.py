@@ -43,6 +43,7 @@ def trained():
 # -- training
 
 
+@pytest.mark.long
 def test_a_study_results_in_the_same_bytes_and_curves(tmp_path, tiny_run, monkeypatch):
     """As with blocking evaluation; compared are the stages of its first two tasks."""
     monkeypatch.setattr("reaper.study.stage_run.worth_concurrent_eval", lambda settings, device: True)
@@ -242,7 +243,8 @@ def test_concurrent_evaluation_pays_for_large_networks_on_a_gpu():
     assert worth_concurrent_eval(PAPER, torch.device("cuda"))
     assert not worth_concurrent_eval(PAPER, torch.device("cpu"))
     assert not worth_concurrent_eval(ARCADE, torch.device("cuda"))
-    assert isinstance(new_evaluator(new_context(), torch.nn.Linear(1, 1)), ConcurrentEvaluator)
+    assert isinstance(new_evaluator(new_context(), new_context().q_network()), ConcurrentEvaluator)
+    assert isinstance(new_evaluator(new_context(), new_context().q_network(residual=True)), BlockingEvaluator)
     assert isinstance(new_evaluator(new_context(concurrent=False), torch.nn.Linear(1, 1)), BlockingEvaluator)
 
 
@@ -272,10 +274,10 @@ def test_a_blocking_evaluator_runs_the_outstanding_jobs_of_a_concurrent_one():
 
 
 def test_an_evaluation_shows_its_mean_return_before_an_episode_ends():
-    """Episodes of Catch all take 200 steps: without it, nothing would move until the end."""
+    """Episodes of Catch all take equally long: without it, nothing would move until the end."""
     events = []
     context = new_context(progress=Progress(events.append, min_interval=0.0))
     row = evaluate(context, context.q_network(), CATCH, 120)
     shown = [(event.done, event.score) for event in events if isinstance(event, PhaseProgress) and event.phase]
-    assert len({score for done, score in shown if done == 0 and score is not None}) > 3
+    assert len({score for done, score in shown if done == 0 and score is not None}) > 1
     assert shown[-1] == (2, sum(row["scores"]) / 2)
