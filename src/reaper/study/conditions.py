@@ -188,14 +188,14 @@ _row("RePR-untrained", "distillation", UntrainedGenerator(), "a control: the gen
 _row(
     "RePR-plus",
     "distillation",
-    MixedRehearsal(real_share=0.75, block=256),
-    "a narrower generator and compressed items",
-    overrides={"gan.narrow": 4},
-)
-_row(
-    "RePR-tokens",
-    "distillation",
     PseudoRehearsal(),
     "a generator that draws small frames patch by patch",
     overrides={"generator.name": "tokens"},
+)
+_row(
+    "RePR-mixed",
+    "distillation",
+    MixedRehearsal(real_share=0.75, block=256),
+    "a narrower generator and compressed items",
+    overrides={"gan.narrow": 4},
 )

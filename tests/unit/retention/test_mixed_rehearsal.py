@@ -59,13 +59,13 @@ def test_it_keeps_a_generator_and_items_of_every_task(method, memory):
 
 @pytest.mark.parametrize(("preset", "tasks"), [(PAPER, "atari-3"), (ARCADE, "arcade-3")])
 def test_it_takes_no_more_bytes_than_repr(preset, tasks):
-    chains = {name: build_chain(CONDITIONS[name], find_sequence(tasks), 0, preset) for name in ("RePR-plus", "RePR")}
+    chains = {name: build_chain(CONDITIONS[name], find_sequence(tasks), 0, preset) for name in ("RePR-mixed", "RePR")}
     plus, plain = (memory_bytes(chain, 3) for chain in chains.values())
     assert 0.99 * plain < plus <= plain
 
 
 def test_a_generator_of_full_width_leaves_no_room():
-    (chain,) = plan_tiny(["RePR-plus"], overrides={"gan.narrow": 1}).chains
+    (chain,) = plan_tiny(["RePR-mixed"], overrides={"gan.narrow": 1}).chains
     with pytest.raises(UserError, match=r"--gan\.narrow"):
         memory_bytes(chain, 3)
 
