@@ -83,12 +83,17 @@ VECTOR = Settings(
         steps_per_update=1,
         reward_clip=1_000.0,
         final_epsilon=0.05,
-        exploration_steps=12_000,
+        exploration_steps=40_000,
         weight_average=0.99,
         best_episodes=10,
     ),
     short_term=ShortTermSettings(
-        agent_steps=100_000, n_step=3, target="double", loss="huber", target_update_interval=500, best_window=10_000
+        agent_steps=100_000,
+        n_step=3,
+        target="munchausen",
+        loss="huber",
+        target_update_interval=500,
+        best_window=10_000,
     ),
     # One window: the last weights are kept, those with the lowest learning rate and the most states behind them.
     long_term=LongTermSettings(
