@@ -30,8 +30,8 @@ def kill_and_compare(tmp_path, kills, conditions, mode="random"):
 
 
 def test_a_killed_run_results_in_the_same_bytes(tmp_path):
-    report = kill_and_compare(tmp_path, 8, ["RePR"])
-    assert report["resumed"] >= 4  # most attempts resumed in the middle of a stage
+    report = kill_and_compare(tmp_path, 6, ["RePR"])
+    assert report["resumed"] >= 3  # most attempts resumed in the middle of a stage
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ import pytest
 KILLER = Path(__file__).parent / "startup_killer.py"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by their environment in /proc")
 def test_no_process_outlives_a_kill_during_its_start_up(tmp_path):
     pytest.importorskip("ray")

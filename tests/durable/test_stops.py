@@ -48,7 +48,9 @@ def last_line(process):
     return process.stderr.read().strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+@pytest.mark.parametrize(
+    ("number", "workers"), [(signal.SIGTERM, 1), pytest.param(signal.SIGINT, 2, marks=pytest.mark.long)]
+)
 def test_a_signal_saves_the_state_and_tells_how_to_resume(tmp_path, number, workers):
     process = start(tmp_path / "out", workers, LONG.items())
     wait_for_work(process)
@@ -114,6 +116,7 @@ def test_two_processes_share_a_folder_and_run_no_stage_twice(tmp_path):
     assert not list((tmp_path / "out" / "live").iterdir())
 
 
+@pytest.mark.long
 def test_a_folder_that_is_not_shared_is_refused(tmp_path):
     first = start(tmp_path / "out", 1, LONG.items())
     wait_for_work(first)

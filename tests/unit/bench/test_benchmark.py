@@ -37,7 +37,7 @@ from reaper.tasks.sequence import find_sequence, find_task
 
 @pytest.fixture(scope="module")
 def benchmark():
-    sequence, reported = find_sequence("arcade-3"), []
+    sequence, reported = find_sequence("catch,dodge"), []
     settings = with_overrides(ARCADE, TINY)
     made = Benchmark(
         sequence.tasks,
@@ -54,7 +54,7 @@ def benchmark():
 
 
 def test_every_part_is_measured_for_every_task(benchmark):
-    tasks = {"catch", "dodge", "shooter"}
+    tasks = {"catch", "dodge"}
     for what in ("bare emulation", "short-term training", "long-term training", "evaluation"):
         assert {m.task for m in benchmark.measurements if m.what == what} == tasks
     assert {GENERATOR, GENERATION, CHECKPOINT} <= {m.what for m in benchmark.measurements}

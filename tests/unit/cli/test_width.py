@@ -134,20 +134,20 @@ def test_tasks_with_the_same_title_are_told_apart():
 # -- reports
 
 
-@pytest.mark.parametrize("width", [60, 80, 132])
-def test_reports_on_six_tasks_and_all_conditions(width: int, six_tasks: Sequence, tmp_path: Path):
+def test_reports_on_six_tasks_and_all_conditions(six_tasks: Sequence, tmp_path: Path):
     conditions: handmade.Scores = {name: MATRIX for name in CONDITIONS if name != "single"}
     store = make_store(tmp_path / "run", conditions, six_tasks, seeds=(0, 1))
-    parts = list(terminal_report(store, width=width))
-    for terminal in (True, False):
-        shown = lines(*parts, width=width, terminal=terminal)
-        assert_fits(shown, width)
-        text = "\n".join(shown)
-        assert "…" not in text
-        for cell in ("4414 ± 0", "-1.2 ± 0.5", "Space", "online-ewc-policy-short"):
-            assert cell in text
-    for part in terminal_report(store, width=80):  # a table never depends on being cut by the console
-        assert max(map(len, lines(part, width=500)), default=0) <= 80 or not hasattr(part, "columns")
+    for width in (60, 80, 132):
+        parts = list(terminal_report(store, width=width))
+        for terminal in (True, False):
+            shown = lines(*parts, width=width, terminal=terminal)
+            assert_fits(shown, width)
+            text = "\n".join(shown)
+            assert "…" not in text
+            for cell in ("4414 ± 0", "-1.2 ± 0.5", "Space", "online-ewc-policy-short"):
+                assert cell in text
+        for part in parts:  # a table never depends on being cut by the console
+            assert max(map(len, lines(part, width=500)), default=0) <= width or not hasattr(part, "columns")
 
 
 def test_reports_in_a_file(in_80_columns: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -35,6 +35,7 @@ def test_rows_are_those_of_evaluate_on_a_cpu(process):
     assert len({tuple(row["scores"]) for row in expected}) > 1  # or equality would mean nothing
 
 
+@pytest.mark.long
 def test_rows_keep_their_order_when_tasks_run_concurrently():
     context, names = new_context(), ("dodge", "catch", "shooter")
     network = context.q_network()
