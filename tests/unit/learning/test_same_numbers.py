@@ -132,8 +132,14 @@ NUMBERS = {
 }
 
 
+# The first steps of Adam are about a learning rate long, whatever the gradient: where it is close to zero, another
+# rounding moves a weight the other way. Between an Intel and an AMD processor the last number of a generator's weights
+# differs by 2.3e-4, with another seed by 1.1e-3 to 8e-3.
+ROUNDING = {"pseudo-rehearsal": 5e-4}
+
+
 def check(name, found):
-    assert found == pytest.approx(NUMBERS[name], rel=0.01, abs=1e-4)
+    assert found == pytest.approx(NUMBERS[name], rel=0.01, abs=ROUNDING.get(name, 1e-4))
 
 
 @pytest.mark.parametrize(
