@@ -151,7 +151,7 @@ _EVENT_TYPES = {event_type.name: event_type for event_type in Event.__subclasses
 
 
 class Progress:
-    """Counts the work of one stage and sends an event at most every `min_interval` seconds."""
+    """Counts the work of one stage. Sends an event at most every `min_interval` seconds, and one when a phase ends."""
 
     def __init__(self, send: Callable[[Event], None] | None = None, min_interval: float = 0.25) -> None:
         self._send, self._min_interval = send, min_interval
@@ -175,7 +175,8 @@ class Progress:
         self.done += amount
         if score is not None:
             self.score = score
-        if time.monotonic() - self._last_sent >= self._min_interval:
+        # The score at the end of an evaluation is its result, so that event is never left out.
+        if self.done >= self.total or time.monotonic() - self._last_sent >= self._min_interval:
             self._send_progress()
 
     @contextmanager

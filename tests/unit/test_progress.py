@@ -83,6 +83,16 @@ def test_a_phase_resumes_after_a_subphase():
     ]
 
 
+def test_the_end_of_a_phase_is_always_reported():
+    """However soon after the event before: the last score of an evaluation is its result."""
+    events = []
+    progress = Progress(events.append, min_interval=60.0)
+    progress.begin("evaluate Catch", 4, "episodes")
+    progress.advance(3, score=2.0)
+    progress.advance(1, score=5.0)
+    assert [(event.done, event.score) for event in events] == [(0, None), (4, 5.0)]
+
+
 def test_a_subphase_that_fails_leaves_the_phase_unchanged():
     progress = Progress()
     progress.begin("learn Catch", 100, done=40)
