@@ -12,7 +12,7 @@ play: .venv/play  ## one network plays the three Atari games it learnt in sequen
 	for game in RoadRunner Boxing Jamesbond; do $(BIN)/reaper play --pretrained atari-3 --task $$game --video $$game.mp4 || exit; done
 
 test: .venv/dev  ## everything but the long tests
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 test-long: .venv/dev  ## the learning tests and everything else that takes minutes
 	$(BIN)/python -m pytest -q -m long

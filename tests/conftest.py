@@ -43,6 +43,14 @@ TINY = {
 }
 
 
+def pytest_collection_modifyitems(items):
+    """With `--dist loadgroup`, tests that share a fixture of their module run in one process: it is made only once."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(definitions[-1].scope == "module" for definitions in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
 def tiny_options(*, overrides=None, **options):
     """Options of a shrunk study: on the CPU with one worker, unless others are given."""
     return StudyOptions(**{"device": "cpu", "workers": 1, **options}, overrides={**TINY, **(overrides or {})})

@@ -134,16 +134,11 @@ def sandbox(material, tmp_path, monkeypatch, no_work):
     return made
 
 
-def test_three_hundred_random_commands(sandbox):
-    codes = throw(300, 0, sandbox)
-    assert sum(codes[command, 75] for command in ("run", "experiment", "demo")) > 15  # would have trained something
-    assert sum(codes[command, 2] for command in COMMANDS) > 120
-
-
-@pytest.mark.long
-def test_a_thousand_random_commands_reach_every_command(sandbox):
+def test_a_thousand_random_commands(sandbox):
     codes = throw(1_000, 0, sandbox)
     assert [c for c in COMMANDS if not codes[c, 0] + codes[c, 75]] == []  # each got to its end or to its work
+    assert sum(codes[command, 75] for command in ("run", "experiment", "demo")) > 50  # would have trained something
+    assert sum(codes[command, 2] for command in COMMANDS) > 400
 
 
 @pytest.mark.long

@@ -66,6 +66,7 @@ def test_everything_uses_the_compute_dtype_of_the_context(dtype):
     assert training.pair.compute_dtype["compute_dtype"] == dtype
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_compile("cpu"), reason="no C++ compiler")
 @needs_fast_bf16
 def test_bf16_updates_agree_up_to_rounding():
