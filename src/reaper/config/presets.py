@@ -85,17 +85,17 @@ VECTOR = Settings(
         final_epsilon=0.05,
         exploration_steps=40_000,
         weight_average=0.99,
-        best_episodes=10,
     ),
+    # One window per phase: the last weights are kept, those with the lowest learning rate and the most states behind
+    # them. Shorter windows kept worse ones: 332 in CartPole where the last weights score 500.
     short_term=ShortTermSettings(
-        agent_steps=100_000,
+        agent_steps=120_000,
         n_step=3,
         target="munchausen",
         loss="huber",
         target_update_interval=500,
-        best_window=10_000,
+        best_window=120_000,
     ),
-    # One window: the last weights are kept, those with the lowest learning rate and the most states behind them.
     long_term=LongTermSettings(
         agent_steps=40_000, targets="policy", alpha=0.35, late_alpha=0.25, late_from=3, best_window=40_000
     ),
