@@ -90,9 +90,10 @@ STUDIES = {
                 | {"exploration_fraction": 0.12, "exploration_final_eps": 0.1}
             ),
             "MountainCar-v0": Training(
-                {"learning_rate": 4e-3, "batch_size": 128, "target_update_interval": 600, "buffer_size": 10_000}
-                | {"exploration_fraction": 0.2, "exploration_final_eps": 0.07, "gamma": 0.98}
+                {"learning_rate": 4e-3, "batch_size": 128, "target_update_interval": 600}
+                | {"exploration_fraction": 0.5, "exploration_final_eps": 0.07, "gamma": 0.98}
                 | {"train_freq": 16, "gradient_steps": 8, "policy_kwargs": {"net_arch": [256, 256]}},
+                200_000,  # with half the steps and less exploration it depends on chance whether the goal is ever seen
                 num_envs=1,
             ),
         },

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from statistics import median
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium
@@ -156,8 +157,10 @@ def measure(name: str) -> StepCost:
 def _measure(first: gymnasium.Env, second: gymnasium.Env) -> StepCost:
     rng = np.random.default_rng(0)
     space: Any = first.action_space
-    starts, seconds, cpu, steps, deterministic = True, 0.0, 0.0, 0, True
-    while steps < WARM_UP + 1 or (steps < MEASURED_STEPS and seconds < MEASURED_SECONDS):
+    starts, steps, deterministic = True, 0, True
+    seconds: list[float] = []  # of each step
+    cpu_seconds: list[float] = []
+    while steps < WARM_UP + 1 or (steps < MEASURED_STEPS and sum(seconds) < MEASURED_SECONDS):
         if starts:
             seed, starts = int(rng.integers(2**30)), False
             deterministic &= np.array_equal(first.reset(seed=seed)[0], second.reset(seed=seed)[0])
@@ -166,12 +169,13 @@ def _measure(first: gymnasium.Env, second: gymnasium.Env) -> StepCost:
         before, cpu_before = time.perf_counter(), time.thread_time()
         taken = first.step(action)
         if steps >= WARM_UP:
-            seconds, cpu = seconds + time.perf_counter() - before, cpu + time.thread_time() - cpu_before
+            seconds.append(time.perf_counter() - before)
+            cpu_seconds.append(time.thread_time() - cpu_before)
         again = second.step(action)
         deterministic &= np.array_equal(taken[0], again[0]) and taken[1:4] == again[1:4]
         steps, starts = steps + 1, bool(taken[2] or taken[3] or again[2] or again[3])
-    measured = steps - WARM_UP
-    return StepCost(seconds / measured, cpu / measured, deterministic)
+    # Medians: on a busy machine a few steps are interrupted, and would look as if the environment waited.
+    return StepCost(median(seconds), median(cpu_seconds), deterministic)
 
 
 @contextmanager

@@ -13,14 +13,15 @@ from reaper.tasks.stepping import StepCost, choose_workers
 
 
 class Clocked(gymnasium.Env):
-    """A step takes `cost` seconds, `busy` of them on the CPU; the first three take ten times as long."""
+    """A step takes `cost` seconds, `busy` of them on the CPU; the first three take ten times as long. In each step
+    listed in `interrupted`, another process has the CPU for 10 ms."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (1,), np.uint8)
     action_space = gymnasium.spaces.Discrete(2, start=5)
     now = cpu = 0.0
 
-    def __init__(self, cost, busy, ends=10**9, noisy_after=None, noisy_rewards=False):
-        self.cost, self.busy, self.ends = cost, busy, ends
+    def __init__(self, cost, busy, ends=10**9, noisy_after=None, noisy_rewards=False, interrupted=()):
+        self.cost, self.busy, self.ends, self.interrupted = cost, busy, ends, interrupted
         self.noisy_after, self.noisy_rewards = noisy_after, noisy_rewards
         self.steps, self.resets, self.seeds, self.actions = 0, 0, [], []
 
@@ -34,7 +35,7 @@ class Clocked(gymnasium.Env):
         self.steps += 1
         self.actions.append(action)
         factor = 10 if self.steps <= 3 else 1
-        Clocked.now += factor * self.cost
+        Clocked.now += factor * self.cost + 0.01 * (self.steps in self.interrupted)
         Clocked.cpu += factor * self.busy
         noisy = self.noisy_after is not None and self.steps > self.noisy_after
         seen = np.array([self.noise if noisy and not self.noisy_rewards else 0])
@@ -71,6 +72,14 @@ def test_slow_steps_are_measured_for_a_twentieth_of_a_second(measured):
     assert first.steps == 3 + 2
     _, first, _ = measured(1.0, 0.0)
     assert first.steps == 3 + 1
+
+
+def test_interruptions_on_a_busy_machine_are_not_waiting(measured, monkeypatch):
+    """Four of 47 steps: a mean of 0.95 ms with 0.1 ms of CPU time would look like an environment that waits."""
+    cost, _, _ = measured(1e-4, 1e-4, interrupted=(10, 20, 30, 40))
+    assert cost == pytest.approx((1e-4, 1e-4, True))
+    monkeypatch.setattr(stepping, "measure", lambda name: cost)
+    assert choose_workers("any", 16) == 0
 
 
 def test_episodes_start_again_with_another_seed(measured):
