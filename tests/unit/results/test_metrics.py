@@ -123,6 +123,15 @@ def test_bootstrap_is_repeatable_and_narrows_with_more_seeds():
     assert low < narrow_low < 0.5 < narrow_high < high
 
 
+@pytest.mark.parametrize(("seeds", "point"), [(2, 12.706), (3, 4.303), (31, 2.042), (32, 1.96)])
+def test_student_s_t_has_a_point_per_number_of_seeds(seeds: int, point: float):
+    """Points from a printed table; the normal distribution's from 32 seeds on."""
+    values = np.arange(seeds, dtype=float)
+    low, high = metrics.t_interval(values.tolist())
+    assert (high - low) / 2 == pytest.approx(point * values.std(ddof=1) / np.sqrt(seeds))
+    assert (high + low) / 2 == pytest.approx((seeds - 1) / 2)
+
+
 def test_a_bootstrap_interval_is_of_the_mean_over_seeds():
     assert metrics.bootstrap_interval([2.5]) == (2.5, 2.5)
     low, high = metrics.bootstrap_interval([0.0, 1.0])
