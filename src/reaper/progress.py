@@ -74,10 +74,11 @@ class StageFinished(Event):
 
     @property
     def seconds(self) -> float:
-        return float(self.provenance["seconds"])
+        """Wall time. Provenance leaves out what is zero, as the rounded time of a very short stage may be."""
+        return float(self.provenance.get("seconds", 0.0))
 
     def to_json(self) -> dict[str, Any]:
-        return {"event": self.name, **self.provenance}
+        return {"event": self.name, **self.provenance, "seconds": self.seconds}
 
     @classmethod
     def _from_values(cls, values: dict[str, Any]) -> Event:

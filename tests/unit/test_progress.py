@@ -25,6 +25,7 @@ from reaper.progress import (
     StageStarted,
     StageStopped,
 )
+from reaper.storage.manifests import Provenance
 from reaper.tasks.sequence import find_task
 
 EXAMPLES = [
@@ -81,6 +82,12 @@ def test_a_phase_resumes_after_a_subphase():
         PhaseProgress("learn Catch", "agent steps", 50, 100, 3.0),
         PhaseProgress("learn Catch", "agent steps", 60, 100, 3.0),
     ]
+
+
+def test_a_stage_that_took_no_measurable_time():
+    finished = StageFinished(Provenance(seconds=0.0, finished="2026-11-18T09:01:09Z").to_json())
+    assert finished.seconds == 0.0
+    assert finished.to_json() == {"event": "finished", "finished": "2026-11-18T09:01:09Z", "seconds": 0.0}
 
 
 def test_the_end_of_a_phase_is_always_reported():
