@@ -31,12 +31,13 @@ NEEDED = {
 
 
 def in_order(chains: Sequence[Chain]) -> list[Stage]:
-    """Teachers and their evaluations first, since all conditions need them; then by condition and task."""
+    """Teachers, their evaluations and the first long-term agent first, since all conditions need them; then by
+    condition and task."""
     stages: list[Stage] = []
     for chain in chains:
         for teacher, single in zip(chain.teachers, chain.singles, strict=True):
             stages += [teacher, single]
-        stages += [chain.random] if chain.random else []
+        stages += [*chain.distilled, *([chain.random] if chain.random else [])]
     for chain in chains:
         for index in range(len(chain.memories)):
             stages += [*chain.generators[index : index + 1], chain.memories[index], chain.evaluations[index]]
@@ -87,7 +88,7 @@ def _num_bytes(stage: Stage, with_retained: bool) -> int:
     if stage.kind == "short-term generator":
         return DOCUMENTS + generator
     agent = DOCUMENTS + q_network_bytes(state_spec(settings.observation), actions, settings.network)
-    if stage.kind == "short-term":
+    if stage.kind in ("short-term", "distil"):
         return agent + REAL_STATES * item_bytes(settings)
     retained = retention_of(stage).num_bytes(settings, actions, len(stage.spec["tasks"])) if with_retained else 0
     return agent + retained + (GENERATED_STATES * item_bytes(settings) if retained == generator else 0)
@@ -126,6 +127,8 @@ class StageTimes:
             return self._training(settings.short_term.agent_steps, settings, 1)
         if stage.kind == "short-term generator":
             return collecting + generator
+        if stage.kind == "distil":
+            return self._training(settings.long_term.agent_steps, settings, 1)
         generator = generator if retention_of(stage).trains_generator else 0.0
         if "memory" not in stage.parents:
             return 0.0 if "generator" in stage.parents else collecting + generator
