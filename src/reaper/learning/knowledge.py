@@ -58,6 +58,11 @@ class Knowledge(ABC):
         that of this agent."""
         return weights
 
+    def in_teacher_units(self, weights: dict[str, torch.Tensor], std: float) -> dict[str, torch.Tensor]:
+        """The inverse of `adopt`, as far as there is one: of an agent that has learnt only this task, a network whose
+        outputs have the size of the teacher's, and from which `adopt` makes the same agent again."""
+        return weights
+
 
 class QValues(Knowledge):
     """All Q-values, unchanged."""
@@ -109,6 +114,9 @@ class StandardisedAdvantages(QValues):
 
         return weights | {name: change(weights[name]) for name in ("values.weight", "values.bias")}
 
+    def in_teacher_units(self, weights: dict[str, torch.Tensor], std: float) -> dict[str, torch.Tensor]:
+        return _scaled(weights, std)
+
 
 class Policy(Knowledge):
     """Only which action is best: cross-entropy on softmax outputs."""
@@ -149,6 +157,14 @@ class SoftPolicy(Policy):
         return weights | {
             name: torch.cat([part, rest]) for (name, part), rest in zip(own.items(), lacking, strict=True)
         }
+
+    def in_teacher_units(self, weights: dict[str, torch.Tensor], std: float) -> dict[str, torch.Tensor]:
+        return _scaled(weights, std)
+
+
+def _scaled(weights: dict[str, torch.Tensor], factor: float) -> dict[str, torch.Tensor]:
+    """A network with outputs that are this many times as large."""
+    return weights | {name: factor * weights[name] for name in ("values.weight", "values.bias")}
 
 
 def _centred(rows: torch.Tensor) -> torch.Tensor:

@@ -141,7 +141,8 @@ def build_chain(
             GENERATOR.stage(inputs, name, teacher) for name, teacher in zip(names, chain.teachers, strict=True)
         ]
     if settings.short_term.network == "residual" and not initial_memory and not external.weights(names[0]):
-        chain.distilled = [DISTIL.stage(inputs, names[0], chain.teachers[0])] if objective.consolidates else []
+        distil = DISTIL.stage(inputs, names[0], chain.teachers[0], condition)
+        chain.distilled = [distil] if objective.consolidates else []
     first_teacher = (chain.distilled or chain.teachers)[0]
     chain.memories = initial_memory.memories() if initial_memory else []
     for i in range(len(chain.memories), len(names) if objective.consolidates else 0):

@@ -109,3 +109,20 @@ def make_step():
         return Step(np.zeros(2), np.array(rewards, np.float32), np.array(ends), never, never, never)
 
     return step
+
+
+@pytest.mark.parametrize("knowledge", [StandardisedAdvantages(), SoftPolicy(0.1)], ids=["advantages", "policy"])
+def test_in_teacher_units_is_undone_by_adopting(knowledge):
+    """Up to what all actions have in common, which neither advantages nor a softmax depend on."""
+    weights = {"values.weight": torch.randn(6, 4), "values.bias": torch.randn(6), "hidden.bias": torch.randn(4)}
+    larger = knowledge.in_teacher_units(weights, 2.5)
+    assert torch.equal(larger["values.bias"], 2.5 * weights["values.bias"])
+    again = knowledge.adopt(larger, 0.0, 2.5, 6)
+    for name in ("values.weight", "values.bias"):
+        assert torch.allclose(again[name], weights[name] - weights[name].mean(dim=0), atol=1e-6)
+    assert torch.equal(again["hidden.bias"], weights["hidden.bias"])
+
+
+def test_values_have_the_teachers_units_already():
+    weights = {"values.weight": torch.randn(6, 4)}
+    assert QValues().in_teacher_units(weights, 2.5) is weights

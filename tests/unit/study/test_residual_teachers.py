@@ -32,6 +32,32 @@ def test_the_weight_of_earlier_tasks_does_not_change_the_distilled_agent():
     assert first() != first(**{"long-term.agent-steps": 80})
 
 
+def test_the_distilled_agent_learns_what_the_condition_distils():
+    def distilled(condition, targets):
+        study = plan_tiny([condition], "catch,dodge", overrides={**RESIDUAL, "long-term.targets": targets})
+        return study.chains[0].distilled[0]
+
+    assert distilled("RePR", "advantages").spec["settings"]["long_term"]["targets"] == "advantages"
+    assert distilled("RePR", "advantages").digest == distilled("PR", "advantages").digest
+    # Whoever distils another kind of knowledge needs values, whatever replaces those of the other conditions.
+    assert distilled("ewc-policy-short", "advantages").digest == distilled("ewc-policy-short", "values").digest
+
+
+@pytest.mark.parametrize("targets", ["advantages", "policy"])
+def test_the_first_memory_has_the_outputs_that_were_distilled(tmp_path, targets):
+    overrides = {**RESIDUAL, "short-term.agent-steps": 120, "long-term.targets": targets}
+    store = run_tiny(tmp_path / "run", ["no-reh"], "catch", overrides=overrides)
+    record = next(iter(store.runs()))
+    distilled = next(digest for digest in record.stages if store.stage(digest).manifest.kind == "distil")
+    own, agent = store.stage(distilled).tensors("agent"), store.stage(record.memories[0]).tensors("agent")
+    unit = store.stage(record.teachers[0]).document("values")["advantage_deviation"]
+    unit *= 0.1 if targets == "policy" else 1.0  # the temperature
+    bias, weight = own["values.bias"], own["values.weight"]
+    assert torch.allclose(agent["values.bias"], (bias - bias.mean()) / unit, atol=1e-5)
+    assert torch.allclose(agent["values.weight"], (weight - weight.mean(dim=0)) / unit, atol=1e-5)
+    assert all(torch.equal(own[name], agent[name]) for name in agent if not name.startswith("values."))
+
+
 def test_other_teachers_are_copied():
     chain = plan_tiny(["RePR"], "catch,dodge").chains[0]
     assert chain.distilled == []
