@@ -47,7 +47,7 @@ MODERN = Settings(
     short_term=ShortTermSettings(
         agent_steps=2_000_000, n_step=2, target="munchausen", target_update_interval=8_000, best_window=100_000
     ),
-    long_term=LongTermSettings(agent_steps=2_000_000, best_window=100_000),
+    long_term=LongTermSettings(agent_steps=2_000_000, targets="advantages", best_window=100_000),
     evaluation=EvaluationSettings(interval=500_000),
     methods={"gan": {"steps": 40_000}},
 )
