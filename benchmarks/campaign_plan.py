@@ -28,6 +28,12 @@ NEEDED = {
     "generator": {"generator.safetensors"},
     "subject": {"agent.safetensors"},
 }
+STATES = "states.safetensors"
+
+
+def needed(stage: Stage, role: str) -> set[str]:
+    """The files that a stage reads of its parent in this role."""
+    return NEEDED[role] | ({STATES} if stage.kind == "distil" else set())  # it stores its teacher's states as its own
 
 
 def in_order(chains: Sequence[Chain]) -> list[Stage]:
@@ -47,7 +53,7 @@ def in_order(chains: Sequence[Chain]) -> list[Stage]:
 def usable(store: Store, stage: Stage) -> bool:
     """Whether all its parents are in the store, with the files that it reads."""
     return all(
-        store.has(parent) and not NEEDED[role] & store.stage(parent).left_out.keys()
+        store.has(parent) and not needed(stage, role) & store.stage(parent).left_out.keys()
         for role, parent in stage.parents.items()
     )
 
@@ -232,7 +238,7 @@ def to_carry(stages: Sequence[Stage], store: Store, room: int) -> dict[str, set[
         for role, parent in stage.parents.items():
             if parent in chosen:
                 artefact = store.stage(parent)
-                more = (NEEDED[role] & artefact.files.keys()) - chosen[parent]
+                more = (needed(stage, role) & artefact.files.keys()) - chosen[parent]
                 size = sum(artefact.files[name].bytes for name in more)
                 if size <= room:
                     chosen[parent] |= more

@@ -128,6 +128,21 @@ def test_a_chain_that_cannot_be_transferred_starts_only_if_all_of_it_fits(campai
     assert replace(slice_, persistent=True).choose(1.0) == [first]
 
 
+def test_a_slice_can_distil_the_first_teacher(campaign, tmp_path):
+    """A teacher with a network of its own travels with the states that the stage `distil` stores."""
+    settings = {**TINY, **QUICK, "short-term.network": "residual", "short-term.agent-steps": 120}
+    begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1", *as_arguments(settings)]
+    assert campaign.main(begin) == 0
+    home = tmp_path / "home" / "store"
+    run_tiny(tmp_path / "teacher", ["single"], "catch", overrides=settings)
+    store = Store.open(tmp_path / "teacher")
+    for digest in store.stages():
+        shutil.copytree(store.folder / "stages" / digest, home / "stages" / digest)
+    assert one_slice(campaign, tmp_path, "--seconds", "100", "--skip-evaluations") == 0
+    kinds = [Store.open(home).stage(digest).manifest.kind for digest in Store.open(home).stages()]
+    assert sorted(set(kinds)) == ["consolidate", "distil", "evaluate", "short-term"]
+
+
 def test_a_stage_that_cannot_be_finished_is_not_started(campaign, tmp_path, capsys):
     begin = ["begin", str(tmp_path / "home"), "no-reh", "--tasks", "catch", "--fraction", "1", *as_arguments(TINY)]
     assert campaign.main(begin) == 0

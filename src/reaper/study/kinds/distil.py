@@ -39,6 +39,7 @@ class DistilStage(StageKind):
 
     def run(self, run: StageRun) -> Result:
         name, artefact = run.spec["task"], run.parents()["teacher"]
+        states = artefact.tensors("states")  # read before training: a pack may lack them
         context = run.context(name)
         teacher, knowledge = read_teacher(context, artefact), knowledge_for(VALUES, context.settings)
         consolidation = Consolidation(
@@ -52,7 +53,7 @@ class DistilStage(StageKind):
         done = consolidation.run(None)
         agent = knowledge.in_teacher_units(done.memory.agent, knowledge.deviation(teacher))
         documents = {"values": artefact.document("values"), "rows": done.rows, "best_weights": done.best}
-        return Result({"agent": agent, "states": artefact.tensors("states")}, documents)
+        return Result({"agent": agent, "states": states}, documents)
 
     def load(self, spec: Mapping[str, Any], settings: Settings) -> Load:
         return training_load(settings, settings.long_term.agent_steps, num_tasks=1)
