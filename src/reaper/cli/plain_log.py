@@ -91,7 +91,8 @@ class PlainLog:
     def _start(self, stage: Stage, event: StageStarted) -> None:
         self._running[stage.digest] = Rate()
         self._printed[stage.digest] = time.monotonic()
-        self._print(stage, f"started{f' on {event.host}' if event.host else ''}{self._whole_study()}")
+        if stage.digest not in self._held:  # else this is one more look at it; if it is free now, progress follows
+            self._print(stage, f"started{f' on {event.host}' if event.host else ''}{self._whole_study()}")
 
     def _progress(self, stage: Stage, event: PhaseProgress) -> None:
         per_second, left = self._running.setdefault(stage.digest, Rate()).update(event)

@@ -157,8 +157,7 @@ def test_text_tells_what_happened_to_stages_that_end_early():
     events = (StageStarted(), StageHeld(), StageHeld(), StageStarted(), StageStopped("stopped", 75), alone, others)
     assert [line.partition("stage 1: ")[2] for line in text_of(*((FIRST, event) for event in events))] == [
         "started",
-        "another process is working on it",
-        "started",
+        "another process is working on it",  # and nothing more until there is progress
         "stopped; its state is saved",
         "failed: the loss became nan; stages that do not depend on it continue",
     ]
