@@ -149,6 +149,13 @@ class LongTermSettings:
         choices=("values", "advantages", "policy"),
     )
     temperature: float = positive(0.1, "of that softmax")
+    learning_rate: float = setting(0.0, "learning rate; 0: optimiser.learning-rate", minimum=0)
+    final_epsilon: float = setting(
+        -1.0,
+        "probability of a random action after exploration; negative: training.final-epsilon",
+        minimum=-1,
+        maximum=1,
+    )
     alpha: float = probability(0.55, "weight of the new task against the retained ones", from_second_task=True)
     late_alpha: float = probability(0.55, "the same from task `late-from` on", from_second_task=True)
     late_from: int = positive(5, "first task, counted from one, that uses `late-alpha`", from_second_task=True)

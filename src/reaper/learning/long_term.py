@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,6 +37,17 @@ class Consolidated:
     best: dict[str, Any] | None = None  # how the weights were chosen; None: nothing was trained
     generator_curve: list[dict[str, float]] = field(default_factory=list)
     states: dict[str, torch.Tensor] = field(default_factory=dict)  # generated states, for the report only
+
+
+def in_long_term(context: Context) -> Context:
+    """The context with the learning rate and the exploration of long-term training, where it has its own."""
+    settings, own = context.settings, context.settings.long_term
+    optimiser, training = settings.optimiser, settings.training
+    if own.learning_rate > 0:
+        optimiser = replace(optimiser, learning_rate=own.learning_rate)
+    if own.final_epsilon >= 0:
+        training = replace(training, final_epsilon=own.final_epsilon)
+    return replace(context, settings=replace(settings, optimiser=optimiser, training=training))
 
 
 class ConsolidationLoss:

@@ -1,5 +1,7 @@
 """Consolidation: batches of new and earlier tasks, their loss, and what each objective shows the student."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import TINY
@@ -8,7 +10,7 @@ from reaper.config.overrides import with_overrides
 from reaper.config.presets import ARCADE
 from reaper.context import Context, state_tensors
 from reaper.learning.knowledge import QValues, StandardisedQValues
-from reaper.learning.long_term import Consolidation, ConsolidationLoss
+from reaper.learning.long_term import Consolidation, ConsolidationLoss, in_long_term
 from reaper.learning.objectives import Distillation, GeneratedDistillation, NewTask, TaskObjective
 from reaper.learning.teachers import DQNTeacher
 from reaper.memory.items import Items
@@ -122,3 +124,12 @@ def test_a_second_task_changes_the_agent_and_is_added_to_the_memory():
         return (CONTEXT.q_network(weights)(states) - targets).square().mean().item()
 
     assert error(result.memory.agent) < 0.5 * error(before.agent)  # it comes closer to the teacher
+
+
+def test_long_term_training_may_have_a_learning_rate_and_an_exploration_of_its_own():
+    own = {"long-term.learning-rate": 1e-4, "long-term.final-epsilon": 0.0}
+    changed = in_long_term(replace(CONTEXT, settings=with_overrides(SETTINGS, own))).settings
+    assert (changed.optimiser.learning_rate, changed.training.final_epsilon) == (1e-4, 0.0)
+    expected = {"optimiser.learning-rate": 1e-4, "training.final-epsilon": 0.0, **own}
+    assert changed == with_overrides(SETTINGS, expected)  # and nothing else
+    assert in_long_term(CONTEXT).settings == CONTEXT.settings

@@ -9,7 +9,7 @@ from typing import Any
 from reaper.config.overrides import GROUPS, reset_from_second_task
 from reaper.config.settings import Settings
 from reaper.generators import generator_for
-from reaper.learning.long_term import Consolidation
+from reaper.learning.long_term import Consolidation, in_long_term
 from reaper.memory.long_term import LongTermMemory
 from reaper.retention import RETENTIONS
 from reaper.storage.exported_memory import read_memory
@@ -50,7 +50,7 @@ class ConsolidateStage(StageKind):
 
     def run(self, run: StageRun) -> Result:
         parents, axes, tasks = run.parents(), run.spec["axes"], run.spec["tasks"]
-        context = run.context(*tasks)
+        context = in_long_term(run.context(*tasks))
         consolidation = Consolidation(
             context=context,
             tasks=tuple(find_task(name) for name in tasks),

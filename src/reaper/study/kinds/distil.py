@@ -8,7 +8,7 @@ from typing import Any
 
 from reaper.config.overrides import reset_from_second_task
 from reaper.config.settings import Settings
-from reaper.learning.long_term import Consolidation
+from reaper.learning.long_term import Consolidation, in_long_term
 from reaper.learning.objectives import Distillation
 from reaper.retention import NoRetention
 from reaper.study.conditions import Condition, knowledge_for
@@ -40,7 +40,7 @@ class DistilStage(StageKind):
     def run(self, run: StageRun) -> Result:
         name, artefact = run.spec["task"], run.parents()["teacher"]
         states = artefact.tensors("states")  # read before training: a pack may lack them
-        context = run.context(name)
+        context = in_long_term(run.context(name))
         teacher, knowledge = read_teacher(context, artefact), knowledge_for(VALUES, context.settings)
         consolidation = Consolidation(
             context=context,
