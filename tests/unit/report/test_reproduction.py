@@ -192,6 +192,21 @@ def test_the_best_point_of_a_grid_is_chosen(tmp_path):
     assert "ewc lambda=300 is best (the paper's own point; normalised average 0.60)" in section.verdict
 
 
+def test_another_best_point_is_compared_with_the_papers_seed_by_seed(tmp_path):
+    seeds = (20, 21)
+    rows = [
+        row("teacher", seed, 0.0, kind="teacher", task=task, after_task=task, min=0.0, max=20.0)
+        for seed in seeds
+        for task in TASKS
+    ]
+    for seed, level in zip(seeds, (0.6, 0.8), strict=True):
+        rows += rows_of("ewc lambda=50", seed, [level] * 3) + rows_of("ewc lambda=300", seed, [0.4] * 3)
+    write(tmp_path / "data", rows)
+    verdict = grids(read_groups(tmp_path / "data")).verdict
+    # Differences of 0.2 and 0.4: 0.3 +/- 12.71 * 0.1
+    assert "ewc lambda=50 is best (+0.30 [-0.97, 1.57] (2 seeds) compared with the paper's ewc lambda=300" in verdict
+
+
 def test_students_are_shares_of_their_teachers(tmp_path):
     rows = rows_of("RePR", 20, [1.0] * 3)
     for items, alone, together in (("real", 1.0, 0.9), ("generated", 0.6, 0.2)):

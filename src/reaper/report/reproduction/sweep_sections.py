@@ -159,7 +159,9 @@ def _grid_verdict(group: Group) -> str:
         best, theirs = choose(averages), _papers_best(base)
         if best is None:
             continue
-        loss = averages[best] - averages.get(theirs, float("nan"))
-        gained = "the paper's own point" if best == theirs else f"{number(loss)} better than the paper's {theirs}"
+        own, papers = group.grid_levels(best), group.grid_levels(theirs)
+        more = {seed: own[seed] - papers[seed] for seed in own.keys() & papers.keys()}
+        compared = f"{with_interval(more, signed=True)} compared with the paper's {theirs}"
+        gained = "the paper's own point" if best == theirs else compared
         parts.append(f"{best} is best ({gained}; normalised average {number(mean_of(group.levels(best)))})")
-    return f"{group.label}: {' and '.join(parts)}."
+    return f"{group.label}: {' and '.join(parts)}. Where an interval includes zero, other seeds may choose otherwise."
