@@ -149,7 +149,9 @@ class LongTermSettings:
         choices=("values", "advantages", "policy"),
     )
     temperature: float = positive(0.1, "of that softmax")
-    learning_rate: float = setting(0.0, "learning rate; 0: optimiser.learning-rate", minimum=0)
+    learning_rate: float = setting(
+        0.0, "learning rate from the second task on; 0: optimiser.learning-rate", minimum=0, from_second_task=True
+    )
     final_epsilon: float = setting(
         -1.0,
         "probability of a random action after exploration; negative: training.final-epsilon",

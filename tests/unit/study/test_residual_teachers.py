@@ -28,7 +28,7 @@ def test_the_weight_of_earlier_tasks_does_not_change_the_distilled_agent():
     def first(**more):
         return plan_tiny(["RePR"], "catch,dodge", overrides={**RESIDUAL, **more}).chains[0].distilled[0].digest
 
-    assert first() == first(**{"long-term.alpha": 0.1})
+    assert first() == first(**{"long-term.alpha": 0.1, "long-term.learning-rate": 1e-4})
     assert first() != first(**{"long-term.agent-steps": 80})
 
 
