@@ -46,7 +46,8 @@ def export(arguments: argparse.Namespace, console: Console) -> None:
 
 def import_(arguments: argparse.Namespace, console: Console) -> None:
     """Unpacks what `export` packed."""
-    print(f"{arguments.out}: {import_pack(arguments.file, arguments.out, check_memory)}")
+    summary = import_pack(arguments.file, arguments.out, check_memory, only_stages=arguments.stages)
+    print(f"{arguments.out}: {summary}")
 
 
 def convert(arguments: argparse.Namespace, console: Console) -> None:

@@ -150,6 +150,11 @@ def _add_files(commands: Any) -> None:
     importing = commands.add_parser("import", help="unpack what `reaper export` packed, after checking all of it")
     importing.add_argument("file", type=Path, metavar="FILE", help="a pack")
     importing.add_argument("out", type=Path, metavar="OUT", help="a new folder, or a run to add the pack's stages to")
+    importing.add_argument(
+        "--stages",
+        action="store_true",
+        help="add only the finished stages that the run in OUT needs, such as teachers; its settings may differ",
+    )
 
     convert = commands.add_parser("convert", help="convert a folder that an earlier version wrote; it is only read")
     convert.add_argument("old", type=Path, metavar="OLD", help="output folder, or folder of a long-term memory")

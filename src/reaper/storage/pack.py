@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from io import BytesIO
@@ -148,22 +148,31 @@ def _add_folder(
 # -- into a folder
 
 
-def import_pack(file: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
+def import_pack(
+    file: Path, out: Path, check_memory: Callable[[FoundMemory], object], *, only_stages: bool = False
+) -> str:
     """Unpacks a run or a long-term memory, after all of it was checked; returns a summary.
 
-    `check_memory` raises an error where the weights of a memory do not fit its settings.
+    `check_memory` raises an error where the weights of a memory do not fit its settings. With `only_stages`, a run that
+    is there takes the finished stages that it needs, from a pack with other settings, too: a stage is named by all
+    that it depends on.
     """
     # A hidden folder on the same disk as `out`, so that its contents can be renamed into place.
     home = out if out.is_mount() else out.absolute().parent
     folder = home / f".{out.absolute().name}.{os.getpid()}.part"
     with Pack(file) as pack:
+        if only_stages:
+            if pack.kind == "weights":
+                raise UserError(f"{file} holds one long-term memory; --stages needs the pack of a run")
+            Store.open(out)  # raises an error if there is no run to add to
         with storing(out):
             home.mkdir(parents=True, exist_ok=True)
         with unpacked(pack, folder) as unpacked_folder:
             if pack.kind == "weights":
                 return _move_memory(unpacked_folder, out, check_memory)
             _check_run(unpacked_folder)
-            return _merge(Store.open(unpacked_folder), out)
+            incoming = Store.open(unpacked_folder)
+            return _add_stages(incoming, out) if only_stages else _merge(incoming, out)
 
 
 def _move_memory(folder: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
@@ -200,20 +209,7 @@ def _merge(incoming: Store, out: Path) -> str:
     """Adds what is not there yet; what is there stays as it is."""
     store, runs = Store.open_for(out, incoming.header), len(incoming.run_names())
     try:
-        known = [digest for digest in incoming.stages() if store.has(digest)]
-        for digest in known:
-            mine, theirs = store.stage(digest).listed, incoming.stage(digest).listed
-            if any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys()):
-                raise UserError(
-                    f"{store.path_of(digest)} and the same stage in the pack have different results; import into "
-                    "another folder"
-                )
-        new = [digest for digest in incoming.stages() if digest not in known]
-        for digest in known:
-            if incoming.stage(digest).files.keys() > store.stage(digest).files.keys():  # ours lacks some files
-                _replace(incoming.path_of(digest), store.path_of(digest))
-        for digest in new:
-            _move(incoming.path_of(digest), store.path_of(digest))
+        added = _merge_stages(incoming, store, incoming.stages())
         for digest in incoming.unfinished_stages():
             if not store.has(digest) and not store.unfinished(digest).exists():
                 _move(incoming.unfinished(digest), store.unfinished(digest))
@@ -222,7 +218,35 @@ def _merge(incoming: Store, out: Path) -> str:
                 _move(incoming.folder / folder / f"{name}.json", store.folder / folder / f"{name}.json")
     finally:
         store.close()
-    return f"{runs} runs, {len(new)} new stages" + (f", {len(known)} known" if known else "")
+    return f"{runs} runs, {added}"
+
+
+def _add_stages(incoming: Store, out: Path) -> str:
+    """Adds the finished stages that the runs of `out` have in common with the pack."""
+    store = Store.open_for(out, Store.open(out).header)
+    try:
+        needed = {digest for run in store.runs() for digest in run.stages}
+        return _merge_stages(incoming, store, [digest for digest in incoming.stages() if digest in needed])
+    finally:
+        store.close()
+
+
+def _merge_stages(incoming: Store, store: Store, digests: Sequence[str]) -> str:
+    known = [digest for digest in digests if store.has(digest)]
+    for digest in known:
+        mine, theirs = store.stage(digest).listed, incoming.stage(digest).listed
+        if any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys()):
+            raise UserError(
+                f"{store.path_of(digest)} and the same stage in the pack have different results; import into "
+                "another folder"
+            )
+    for digest in known:
+        if incoming.stage(digest).files.keys() > store.stage(digest).files.keys():  # ours lacks some files
+            _replace(incoming.path_of(digest), store.path_of(digest))
+    new = [digest for digest in digests if digest not in known]
+    for digest in new:
+        _move(incoming.path_of(digest), store.path_of(digest))
+    return f"{len(new)} new stages" + (f", {len(known)} known" if known else "")
 
 
 def _replace(source: Path, target: Path) -> None:
