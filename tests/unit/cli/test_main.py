@@ -33,7 +33,7 @@ BAD = [
     (["run", "RePR", "--workers", "0"], "--workers must lie between 1 and"),
     (["run", "RePR", "--long-term.alpha", "1.2"], "--long-term.alpha must lie between 0 and 1"),
     (["run", "RePR", "--long-term.alhpa", "0.5"], "did you mean 'long-term.alpha'"),
-    (["run", "RePR", "--short-term.learning-rate", "1"], "did you mean 'optimiser.learning-rate'"),
+    (["run", "RePR", "--short-term.learning-rate", "1"], "did you mean 'long-term.learning-rate'"),
     (["run", "RePR", "--evaluation.episodes", "0"], "--evaluation.episodes must be above 0"),
     (["run", "RePR", "--training.num-envs", "2.5"], "takes int"),
     (["run", "RePR", "--training.num-envs"], "needs a value"),
