@@ -30,9 +30,7 @@ class DistilStage(StageKind):
     def stage(self, inputs: Inputs, task: str, teacher: Stage, condition: Condition) -> Stage:
         # How much earlier tasks count has no effect on the first one.
         settings = reset_from_second_task(inputs.settings)
-        if (
-            condition.knowledge != VALUES
-        ):  # such conditions distil values or policies of their own, whatever the targets
+        if condition.knowledge != VALUES:  # it has targets of its own, whatever `long-term.targets` says
             settings = replace(settings, long_term=replace(settings.long_term, targets="values"))
         inputs = replace(inputs, settings=settings)
         return self.build(f"distil {task}", inputs, {"teacher": teacher}, task=task)
