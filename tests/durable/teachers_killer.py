@@ -26,7 +26,11 @@ def main(out):
         run_plan(plan_tiny(["RePR"], "catch,dodge", **given), folder)
 
     def in_the_middle(stages):
-        finished, begun = (list((out / "killed").glob(pattern)) for pattern in ("stages/*", "unfinished/*/[!.]*"))
+        patterns = ("stages/*", "unfinished/*/[!.]*")
+        try:
+            finished, begun = (list((out / "killed").glob(pattern)) for pattern in patterns)
+        except FileNotFoundError:  # a stage was finished, and its checkpoints deleted, while they were listed
+            return False
         return len(finished) >= stages and bool(begun)
 
     work(out / "whole")
