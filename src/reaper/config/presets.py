@@ -47,13 +47,13 @@ MODERN = Settings(
     short_term=ShortTermSettings(
         agent_steps=2_000_000, n_step=2, target="munchausen", target_update_interval=8_000, best_window=100_000
     ),
-    long_term=LongTermSettings(agent_steps=2_000_000, targets="advantages", best_window=100_000),
+    long_term=LongTermSettings(agent_steps=2_000_000, best_window=100_000),
     evaluation=EvaluationSettings(interval=500_000),
     methods={"gan": {"steps": 40_000}},
 )
 
 # Teachers with a residual network that learns quantiles: for a GPU, where they take longer than `modern`'s and reach
-# more (docs/lab/teachers.md). The long-term agent and its memory are those of `modern`.
+# more (docs/lab/teachers.md). The long-term agent has the network and the bytes of `modern`'s, and learns advantages.
 STRONG = replace(
     MODERN,
     training=replace(MODERN.training, weight_average=0.998),
@@ -66,7 +66,7 @@ STRONG = replace(
         quantiles=32,
         best_window=250_000,
     ),
-    long_term=replace(MODERN.long_term, best_window=250_000),
+    long_term=replace(MODERN.long_term, targets="advantages", best_window=250_000),
     evaluation=replace(MODERN.evaluation, interval=1_000_000),
 )
 
