@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from reaper.config.fields import probability
 from reaper.config.settings import Settings
 from reaper.context import Context
 from reaper.generators import generator_for
@@ -13,6 +14,7 @@ from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
 from reaper.retention.base import Knowledge, Recall, Remembered, Retention
+from reaper.retention.cutmix import check_cutmix, cutmix_
 from reaper.retention.rehearsal import RecalledItems
 from reaper.tasks.observation import state_spec
 
@@ -33,12 +35,17 @@ def _keep(generator: dict[str, torch.Tensor], curve: list[dict[str, float]]) -> 
 class PseudoRehearsal(Retention):
     """Keeps a generator of the states of all tasks so far."""
 
+    cutmix: float = probability(
+        0.0, "share of rehearsed items in which a rectangle is that of another one", from_second_task=True
+    )
+
     uses_generator = True
     trains_generator = True
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
-        items = self.items(context, memory).with_targets(previous)
-        return RecalledItems(context, items, knowledge, len(memory.tasks))
+        items = self.items(context, memory)
+        cutmix_(items.states, self.cutmix, context.rng("cutmix"))
+        return RecalledItems(context, items.with_targets(previous), knowledge, len(memory.tasks))
 
     def remember(
         self, context: Context, memory: LongTermMemory | None, agent: QNetwork, new_states: StateSource
@@ -65,6 +72,7 @@ class PseudoRehearsal(Retention):
         return _keep(generator, [])
 
     def num_bytes(self, settings: Settings, num_actions: int, num_tasks: int) -> int:
+        check_cutmix(self.cutmix, state_spec(settings.observation))  # before anything is trained
         return generator_for(settings).num_bytes(state_spec(settings.observation))
 
 
