@@ -53,7 +53,8 @@ MODERN = Settings(
 )
 
 # Teachers with a residual network that learns quantiles: for a GPU, where they take longer than `modern`'s and reach
-# more (docs/lab/teachers.md). The long-term agent has the network and the bytes of `modern`'s, and learns advantages.
+# more (docs/lab/teachers.md). The long-term agent has the network and the bytes of `modern`'s. It learns advantages, and
+# slowly: teachers are that good that retaining them is what matters.
 STRONG = replace(
     MODERN,
     training=replace(MODERN.training, weight_average=0.998),
@@ -66,8 +67,23 @@ STRONG = replace(
         quantiles=32,
         best_window=250_000,
     ),
-    long_term=replace(MODERN.long_term, targets="advantages", best_window=250_000),
+    # One window, so that the last weights are kept: the loss of a window depends on how much the agent explores in it.
+    long_term=replace(
+        MODERN.long_term,
+        agent_steps=1_000_000,
+        targets="advantages",
+        learning_rate=1e-4,
+        final_epsilon=0.1,
+        alpha=0.2,
+        late_alpha=0.2,
+        best_window=1_000_000,
+    ),
     evaluation=replace(MODERN.evaluation, interval=1_000_000),
+    methods={
+        "gan": {"steps": 60_000},
+        "pseudo-rehearsal": {"cutmix": 0.5},
+        "mixed-rehearsal": {"cutmix": 0.5},
+    },
 )
 
 # Vectors, such as those of classic control, on a laptop's CPU: chosen by measuring (docs/lab/vectors.md).

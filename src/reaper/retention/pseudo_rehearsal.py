@@ -44,7 +44,8 @@ class PseudoRehearsal(Retention):
 
     def recall(self, context: Context, memory: LongTermMemory, knowledge: Knowledge, previous: QNetwork) -> Recall:
         items = self.items(context, memory)
-        cutmix_(items.states, self.cutmix, context.rng("cutmix"))
+        if self.cutmix:
+            cutmix_(items.states, self.cutmix, context.rng("cutmix"))
         return RecalledItems(context, items.with_targets(previous), knowledge, len(memory.tasks))
 
     def remember(
