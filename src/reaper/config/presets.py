@@ -53,8 +53,8 @@ MODERN = Settings(
 )
 
 # Teachers with a residual network that learns quantiles: for a GPU, where they take longer than `modern`'s and reach
-# more (docs/lab/teachers.md). The long-term agent has the network and the bytes of `modern`'s. It learns advantages, with
-# a small weight and learning rate: such teachers are learnt quickly, and what was learnt before is worth retaining.
+# more (docs/lab/teachers.md). The long-term agent has the network and the bytes of `modern`'s. It learns advantages,
+# with a small weight and learning rate: such teachers are learnt quickly, and what was learnt is worth retaining.
 STRONG = replace(
     MODERN,
     training=replace(MODERN.training, weight_average=0.998),

@@ -50,6 +50,13 @@ def test_agent_steps_scale_every_duration():
     assert plan(["RePR"], StudyOptions(tasks=ATARI, agent_steps="4m")).config.header.fraction == 2
 
 
+@pytest.mark.parametrize("fraction", [1, 0.1])
+def test_strong_keeps_the_last_long_term_weights_at_any_budget(fraction):
+    """One window: windows with more exploration have a lower loss, but not the better agent."""
+    settings = plan(["RePR"], StudyOptions(tasks=ATARI, preset="strong", fraction=fraction)).chains[0].settings
+    assert settings.long_term.best_window == settings.long_term.agent_steps == 1_000_000 * fraction
+
+
 @pytest.mark.parametrize(
     ("text", "count"), [("2m", 2_000_000), ("500k", 500_000), ("20000", 20_000), ("1.5M", 1_500_000)]
 )
