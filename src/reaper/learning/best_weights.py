@@ -30,6 +30,7 @@ class BestWeights:
         self.best: torch.Tensor | None = None
         self.value = float("-inf")
         self.windows = 0  # that counted
+        self.chosen: int | None = None  # the best of them, counted from one; None: not known
         self.scores: list[float] = []  # of the current window
         self.loss_sum, self.losses = torch.zeros((), device=weights.values.device), 0  # since its last length ended
 
@@ -53,7 +54,7 @@ class BestWeights:
     def _count(self, value: float) -> None:
         self.windows += 1
         if value > self.value:
-            self.value, self.best = value, self._current().clone()
+            self.value, self.best, self.chosen = value, self._current().clone(), self.windows
 
     def _current(self) -> torch.Tensor:
         return self.weights.values if self.average is None else self.average
@@ -65,17 +66,19 @@ class BestWeights:
     def record(self) -> dict[str, Any]:
         """What a stage writes down about the choice of its weights. No window: they are the last ones."""
         value = None if self.best is None else self.value if self.by_score else -self.value
-        return {"by": "score" if self.by_score else "loss", "windows": self.windows, "value": value}
+        by = "score" if self.by_score else "loss"
+        return {"by": by, "windows": self.windows, "chosen": self.chosen, "value": value}
 
     def state(self) -> State:
         numbers = {"value": self.value, "windows": self.windows, "scores": list(self.scores), "losses": self.losses}
         average = {} if self.average is None else {"average": self.average}
-        return {**numbers, "best": self.best, "loss_sum": self.loss_sum, **average}
+        return {**numbers, "chosen": self.chosen, "best": self.best, "loss_sum": self.loss_sum, **average}
 
     def restore(self, state: State) -> None:
         self.value, self.scores, self.losses = state["value"], state["scores"], state["losses"]
         self.best = None if state["best"] is None else state["best"].to(self.weights.values.device)
         self.windows = state.get("windows", int(self.best is not None))  # until 0.2 they were not counted
+        self.chosen = state.get("chosen")  # checkpoints of earlier versions do not state it
         self.loss_sum.copy_(state["loss_sum"])
         if self.average is not None:
             self.average.copy_(state["average"])

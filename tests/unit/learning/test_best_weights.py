@@ -49,7 +49,7 @@ def chosen(best: BestWeights) -> float:
 def test_a_window_without_enough_episodes_grows_until_it_has_them():
     best = BestWeights(weights(), 10, by_score=True, min_episodes=3)
     train(best, (1.0, [9.0]), (2.0, []), (3.0, [1.0, 2.0]), (4.0, [3.0, 3.0, 3.0]), (5.0, [8.0]))
-    assert best.record() == {"by": "score", "windows": 2, "value": 4.0}  # (9 + 1 + 2) / 3, and 3
+    assert best.record() == {"by": "score", "windows": 2, "chosen": 1, "value": 4.0}  # (9 + 1 + 2) / 3, and 3
     assert chosen(best) == 3.0
 
 
@@ -57,14 +57,14 @@ def test_a_lucky_episode_is_no_evidence():
     best = BestWeights(weights(), 10, by_score=True, min_episodes=2)
     train(best, (1.0, [2.0, 2.0]), (2.0, [5.0]), (3.0, [1.0]), (4.0, [2.5, 2.5]))
     assert chosen(best) == 3.0  # the mean of 5 and 1
-    assert best.record() == {"by": "score", "windows": 3, "value": 3.0}
+    assert best.record() == {"by": "score", "windows": 3, "chosen": 2, "value": 3.0}
 
 
 def test_if_no_window_counts_the_last_weights_stay():
     best = BestWeights(weights(), 10, by_score=True, min_episodes=4)
     train(best, (1.0, [9.0]), (2.0, [1.0]), (3.0, [5.0]))
     assert chosen(best) == 3.0
-    assert best.record() == {"by": "score", "windows": 0, "value": None}
+    assert best.record() == {"by": "score", "windows": 0, "chosen": None, "value": None}
 
 
 def test_a_window_by_loss_needs_no_episodes():
@@ -73,7 +73,7 @@ def test_a_window_by_loss_needs_no_episodes():
         best.losses, best.loss_sum = 1, best.loss_sum + loss
         train(best, (value, []))
     assert chosen(best) == 2.0
-    assert best.record() == {"by": "loss", "windows": 3, "value": 1.0}
+    assert best.record() == {"by": "loss", "windows": 3, "chosen": 2, "value": 1.0}
 
 
 def test_a_growing_window_survives_a_checkpoint():
@@ -83,7 +83,7 @@ def test_a_growing_window_survives_a_checkpoint():
     resumed.restore(best.state())
     for each in (best, resumed):
         train(each, (3.0, [3.0]), (4.0, [5.0, 5.0]))
-    assert resumed.record() == best.record() == {"by": "score", "windows": 3, "value": 6.0}
+    assert resumed.record() == best.record() == {"by": "score", "windows": 3, "chosen": 2, "value": 6.0}
     assert chosen(resumed) == chosen(best) == 3.0
 
 
@@ -91,11 +91,11 @@ def test_a_checkpoint_of_0_2_is_restored():
     old = BestWeights(weights(), 10, by_score=True)
     train(old, (1.0, [7.0]))
     state = old.state()
-    del state["windows"]
+    del state["windows"], state["chosen"]
     resumed = BestWeights(weights(), 10, by_score=True, min_episodes=2)
     resumed.restore(state)
     train(resumed, (2.0, [8.0]))
-    assert resumed.record() == {"by": "score", "windows": 1, "value": 7.0}
+    assert resumed.record() == {"by": "score", "windows": 1, "chosen": None, "value": 7.0}
     assert chosen(resumed) == 1.0
 
 
