@@ -181,13 +181,14 @@ class Slice:
         return num_bytes(stage, with_retained=num_bytes(stage) <= self.room)
 
     def choose(self, seconds: float, workers: int = 1) -> list[Stage]:
-        """The most important stages that are ready, finish in time and can then be brought back."""
+        """The most important stages that are ready, finish in time and can then be brought back. What stays in a folder
+        that outlives the slice may be finished, and brought back, later."""
         chosen: list[Stage] = []
         room = self.room - self.new_bytes()
         for stage in self.left():
             size = self.transfer_bytes(stage)
-            in_time = self.persistent or self.seconds(stage) <= seconds
-            if len(chosen) < workers and usable(self.store, stage) and in_time and size <= room:
+            fits = self.persistent or (self.seconds(stage) <= seconds and size <= room)
+            if len(chosen) < workers and usable(self.store, stage) and fits:
                 chosen.append(stage)
                 room -= size
         return chosen

@@ -128,6 +128,16 @@ def test_a_chain_that_cannot_be_transferred_starts_only_if_all_of_it_fits(campai
     assert replace(slice_, persistent=True).choose(1.0) == [first]
 
 
+def test_a_folder_that_stays_is_not_limited_by_what_can_be_brought_back(campaign, tmp_path):
+    from campaign_plan import Slice, StageTimes, in_order
+
+    study = plan_tiny(["no-reh"], "catch,dodge", overrides=QUICK)
+    store = Store.open_for(tmp_path / "run", study.header)
+    slice_ = Slice(in_order(study.chains), store, StageTimes(10.0, 10.0, 1.0, 0.0), room=1, before=frozenset())
+    assert slice_.choose(1e9) == []
+    assert replace(slice_, persistent=True).choose(1e9) == slice_.left()[:1]
+
+
 def test_a_slice_can_distil_the_first_teacher(campaign, tmp_path):
     """A teacher with a network of its own travels with the states that the stage `distil` stores."""
     settings = {**TINY, **QUICK, "short-term.network": "residual", "short-term.agent-steps": 120}
