@@ -52,7 +52,7 @@ def test_stages_record_how_their_weights_were_chosen(tmp_path: Path):
     """`PR` learns by Q-learning in the long-term system, too, so its long-term agent needs episodes as well."""
     store = run_tiny(tmp_path / "run", ["PR"], "catch,dodge", overrides={"training.best-episodes": 1_000})
     (record,) = store.runs()
-    never = {"by": "score", "windows": 0, "value": None}
+    never = {"by": "score", "windows": 0, "chosen": None, "value": None}
     for digest in (*record.teachers, record.memories[1]):
         assert store.stage(digest).document("best_weights") == never
     assert not store.stage(record.memories[0]).has("best_weights.json")  # a copy of the teacher: nothing was trained
