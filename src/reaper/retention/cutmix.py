@@ -2,7 +2,7 @@
 
 Rehearsal makes the new agent's outputs equal the previous agent's, and the previous agent can answer for any input, not
 only for states that a generator happens to generate. Mixed states lie between generated ones. Agents that agree there
-agree more on real states, too: the error on those fell by half on Atari (docs/lab/generators.md).
+agree more on real states, too: in a test on Atari the error there fell by about half (docs/lab/generators.md).
 """
 
 from __future__ import annotations
