@@ -215,7 +215,7 @@ class StatusReader:
 def _stages_of(record: RunRecord) -> Iterator[StageStatus]:
     roles = {digest: (role, index == 0) for role in ROLES for index, digest in enumerate(record.of_role(role))}
     for digest, stage in record.stages.items():
-        role, first = roles.get(digest, ("random", True))
+        role, first = roles.get(digest, ("random" if digest == record.random else "distilled", True))
         yield StageStatus(digest, stage.title, role, first, LiveRecord(digest, WAITING))
 
 

@@ -131,11 +131,13 @@ def _seconds(stage: Artefact) -> float:
 
 
 def _training_steps(results: list[RunResult]) -> dict[str, int]:
-    """Digest -> agent steps of training; the first long-term agent is a copy and trains for none."""
+    """Digest -> agent steps of training; a first long-term agent that is a copy of its teacher trains for none."""
     steps = {}
     for result in results:
-        steps |= dict.fromkeys(result.record.teachers, result.settings.short_term.agent_steps)
-        steps |= dict.fromkeys(result.record.memories[1:], result.settings.long_term.agent_steps)
+        record = result.record
+        distilled = [record.distilled] if record.distilled else []
+        steps |= dict.fromkeys(record.teachers, result.settings.short_term.agent_steps)
+        steps |= dict.fromkeys([*distilled, *record.memories[1:]], result.settings.long_term.agent_steps)
     return steps
 
 

@@ -222,7 +222,8 @@ def stages_of(record: RunRecord) -> list[str]:
         return list(record.evaluations)
     known = record.known_tasks
     begins = {role: max(0, known - 1) if role in ("memories", "evaluations") else known for role in ROLES}
-    return [digest for role in ROLES for digest in record.of_role(role)[begins[role] :]]
+    own = [digest for role in ROLES for digest in record.of_role(role)[begins[role] :]]
+    return [*own, record.distilled] if record.distilled else own
 
 
 def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
@@ -241,9 +242,8 @@ def _phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
 def _distilled_phases(store: Store, record: RunRecord, settings: Settings) -> list[Phase]:
     """The first long-term agent was trained by the stage of its memory, or by one that all conditions share."""
     first, *later = _later_phases(store, record, settings, 0)
-    entry, others = record.stages.get(record.memories[0]), {record.teachers[0], *record.generators}
-    for shared in set(entry.parents if entry else ()) - others:
-        first = Phase(record.tasks[0], settings.long_term.agent_steps, _rows(store, shared))
+    if record.distilled:
+        first = Phase(record.tasks[0], settings.long_term.agent_steps, _rows(store, record.distilled))
     return [first, *later]
 
 

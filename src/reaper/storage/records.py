@@ -138,6 +138,14 @@ class RunRecord(Record):
         residual = self.settings.get("short_term", {}).get("network") == "residual"
         return not self.known_tasks and (residual or self.tasks[0] in self.sources)
 
+    @property
+    def distilled(self) -> str | None:
+        """The stage, shared by all conditions, in which the first long-term agent learnt from such a teacher; None
+        where the stage of its memory did that, or nothing was to learn."""
+        entry = self.stages.get(self.memories[0]) if self.first_is_distilled and self.memories else None
+        others = {*self.teachers[:1], *self.generators}
+        return next((digest for digest in entry.parents if digest not in others), None) if entry else None
+
     def of_role(self, role: str) -> tuple[str, ...]:
         """The digests of one of ROLES, one per task."""
         return getattr(self, role)

@@ -15,7 +15,7 @@ from reaper.config.sparse_json import to_json
 from reaper.results.continual_world import CONTINUAL_WORLD, MAX_SINGLE_AREA
 from reaper.results.runs import LastWeights, read_run, rows_after, stages_of
 from reaper.results.tidy import all_rows, tidy_rows
-from reaper.storage.records import ContinuedFrom, RunRecord, TeacherSource
+from reaper.storage.records import ContinuedFrom, RunRecord, StageEntry, TeacherSource
 
 TASKS = ("catch", "dodge")
 RECORD = RunRecord(
@@ -132,6 +132,18 @@ def test_a_first_agent_that_learnt_from_elsewhere_has_scores_and_a_phase_of_its_
     assert run.scores[0, :, 0].tolist() == [9, 1]
     steps = {row["task"]: row["agent_steps"] for row in all_rows([run], 1.0) if row["condition"] == "single"}
     assert steps == {"catch": 0, "dodge": SETTINGS.short_term.agent_steps}
+
+
+def test_a_first_agent_that_all_conditions_share_is_a_stage_of_the_run():
+    stages = {"d": StageEntry("distil", ("t0",)), "m0": StageEntry("first memory", ("d",))}
+    settings = replace(SETTINGS, short_term=replace(SETTINGS.short_term, network="residual"))
+    shared = replace(RECORD, settings=to_json(settings), stages=stages)
+    assert (shared.distilled, replace(shared, memories=()).distilled, RECORD.distilled) == ("d", None, None)
+    assert stages_of(shared) == [*stages_of(RECORD), "d"]
+    run = read_run(store(d={"rows": [scored("catch", 3, 50)]}), shared)
+    assert (run.seconds["d"], run.missing) == (1.0, 0)
+    assert [[row["agent_steps"] for row in phase.rows] for phase in run.phases] == [[50], [300]]
+    assert read_run(store(), shared).missing == 1
 
 
 def test_a_run_that_continues_keeps_the_first_evaluation_it_made():
