@@ -79,11 +79,7 @@ STRONG = replace(
         best_window=1_000_000,
     ),
     evaluation=replace(MODERN.evaluation, interval=1_000_000),
-    methods={
-        "gan": {"steps": 60_000},
-        "pseudo-rehearsal": {"cutmix": 0.5},
-        "mixed-rehearsal": {"cutmix": 0.5},
-    },
+    methods={**MODERN.methods, "pseudo-rehearsal": {"cutmix": 0.5}, "mixed-rehearsal": {"cutmix": 0.5}},
 )
 
 # Vectors, such as those of classic control, on a laptop's CPU: chosen by measuring (docs/lab/vectors.md).

@@ -140,7 +140,7 @@ def test_every_setting_is_described():
     described = {row.name: row for row in describe_settings()}
     assert list(described) == setting_names()
     row = described["gan.steps"]
-    steps = {"paper": 200_000, "modern": 40_000, "strong": 60_000, "arcade": 6_000, "vector": 20_000, "board": 6_000}
+    steps = {"paper": 200_000, "modern": 40_000, "strong": 40_000, "arcade": 6_000, "vector": 20_000, "board": 6_000}
     assert (row.type, row.defaults) == ("int", steps)
     assert [row.name for row in described.values() if not row.help] == []
 
