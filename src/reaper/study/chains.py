@@ -128,7 +128,7 @@ def build_chain(
     sequence = sequence.reversed() if condition.reverse else sequence
     sequence = external.extend(sequence) if external else sequence
     if initial_memory:
-        settings = initial_memory.observe(settings, sequence)
+        settings = initial_memory.adapt(settings, sequence, user_values or {})
         initial_memory.check(condition, settings, sequence)
         sequence = initial_memory.extend(sequence)
     settings = sequence.complete(settings)

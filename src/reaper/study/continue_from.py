@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from reaper.config.settings import Settings
 from reaper.config.sparse_json import to_json
@@ -80,9 +82,13 @@ class InitialMemory:
         name = f"{sequence.name} after {self.found.sequence} ({self.contents[:6]})"
         return Sequence(name, (*known, *sequence.tasks), self.num_actions)
 
-    def observe(self, settings: Settings, sequence: Sequence) -> Settings:
-        """The settings, with what the memory's network has learnt to see: the identities of its tasks, the length of
-        vectors and the scales of the known tasks, or the size of boards."""
+    def adapt(self, settings: Settings, sequence: Sequence, user_values: Mapping[str, Any]) -> Settings:
+        """The settings, with what the memory's network has learnt to see and to answer."""
+        return self._with_targets(self._with_observation(settings, sequence), user_values)
+
+    def _with_observation(self, settings: Settings, sequence: Sequence) -> Settings:
+        """With the identities of the memory's tasks, the length of vectors and the scales of the known tasks, or the
+        size of boards."""
         theirs, observation = self.settings.observation, settings.observation
         if observation.task_id == theirs.task_id:
             observation = replace(observation, task_names=observation.task_names or theirs.task_names)
@@ -92,6 +98,21 @@ class InitialMemory:
             return replace(settings, observation=observation)
         observation = replace(observation, features=observation.features or theirs.features)
         return replace(settings, observation=observation, scales={**settings.scales, **self.settings.scales})
+
+    def _with_targets(self, settings: Settings, user_values: Mapping[str, Any]) -> Settings:
+        """With the memory's targets: one network cannot answer with values in one task and advantages in another."""
+        theirs, ours = self.settings.long_term, settings.long_term
+        if "long-term.targets" in user_values and ours.targets != theirs.targets:
+            raise UserError(
+                f"{self.source} was taught {theirs.targets}: --long-term.targets {ours.targets} does not go with it"
+            )
+        return replace(settings, long_term=replace(ours, targets=theirs.targets))
+
+    def notices(self, settings: Settings) -> list[str]:
+        """What changes because of the memory that a user may not expect."""
+        theirs = self.settings.long_term.targets
+        same = theirs == settings.long_term.targets
+        return [] if same else [f"{self.source} was taught {theirs}, and so are further tasks (--long-term.targets)"]
 
     def check(self, condition: Condition, settings: Settings, sequence: Sequence) -> None:
         """Refuses a condition, settings or tasks that the memory cannot continue with."""

@@ -86,7 +86,9 @@ class Plan:
         about_values = user_value_notices(self.chains, self.config.user_values)
         about_teachers = self.config.external.notices(self.config.sequence)
         about_teachers += [gap_notice(self.config.small_gaps)] if self.config.small_gaps else []
-        return [*self.config.sequence.notices, *about_teachers, *self.remarks, *about_values]
+        memory = self.config.initial_memory
+        about_memory = memory.notices(self.config.settings) if memory else []
+        return [*self.config.sequence.notices, *about_memory, *about_teachers, *self.remarks, *about_values]
 
     @property
     def stages(self) -> list[Stage]:

@@ -12,6 +12,7 @@ from reaper.compute.compilation import flush_denormals, prepare_torch
 from reaper.errors import Diverged
 from reaper.progress import Progress
 from reaper.storage.checkpoints import CheckpointDir, Checkpointer
+from reaper.storage.exported_memory import INITIAL_MEMORY
 from reaper.storage.manifests import Provenance
 from reaper.storage.store import Store
 from reaper.study.kinds.base import Load, Stage, StageKind
@@ -32,8 +33,8 @@ KINDS: Mapping[str, StageKind] = MappingProxyType({kind.name: kind for kind in _
 
 
 def load_of(stage: Stage) -> Load:
-    """How much work a stage is."""
-    return KINDS[stage.kind].load(stage.spec, settings_of(stage.spec))
+    """How much work a stage is; a memory from elsewhere is none."""
+    return Load() if stage.kind == INITIAL_MEMORY else KINDS[stage.kind].load(stage.spec, settings_of(stage.spec))
 
 
 def run_stage(

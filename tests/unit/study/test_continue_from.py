@@ -83,6 +83,25 @@ def test_the_memory_is_named_by_its_contents(tiny_run, pack, tmp_path):
     assert contents_of(memory) != contents_of(LongTermMemory({"w": torch.zeros(1, 2)}, ("catch",)))
 
 
+def test_further_tasks_are_taught_as_those_that_the_memory_knows(pack):
+    config = plan_tiny(["RePR"], "shooter", continue_from=pack).config
+    memory, settings = open_initial_memory(pack), config.settings
+    assert memory.adapt(settings, config.sequence, {}) == settings
+    assert memory.notices(settings) == []
+    theirs = replace(memory.settings, long_term=replace(memory.settings.long_term, targets="advantages"))
+    other = replace(memory, settings=theirs)
+    assert other.adapt(settings, config.sequence, {}).long_term.targets == "advantages"
+    assert "was taught advantages, and so are further tasks" in other.notices(settings)[0]
+
+
+def test_a_dry_run_shows_the_memory_and_predicts_the_time(pack, tmp_path, capsys):
+    words = [*run_args(tmp_path / "run", "RePR", tasks="shooter"), "--continue-from", str(pack)]
+    assert main([*words, "--dry-run"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "long-term memory from" in shown
+    assert "7 stages, 0 done, 7 to run: about" in shown
+
+
 def test_the_report_leaves_out_what_is_not_known(further):
     store = Store.open(further)
     results = read_results(store)
@@ -133,6 +152,7 @@ def test_metrics_begin_with_the_first_known_scores():
         ("RePR", "catch,shooter", {}, "already knows the task catch"),
         ("RePR", "ALE/Pong-v5", {}, "observes stacks of 2 1x16x16 uint8 images"),
         ("RePR", "shooter", {"gan.latent_size": 32}, "of another network"),
+        ("RePR", "shooter", {"long-term.targets": "policy"}, "was taught values: --long-term.targets policy"),
     ],
 )
 def test_what_cannot_be_continued_is_refused(pack, condition, tasks, overrides, message):
