@@ -255,6 +255,12 @@ def test_extended_and_policy_conditions(tmp_path):
     assert "within 0.10 of each other on average, as in the paper" in policy_only_results(groups).verdict
 
 
+def test_runs_with_changed_settings_are_columns_where_they_have_conditions_of_their_own(tmp_path):
+    for name, overrides, condition in (("a", {}, "ewc"), ("b", {"gan.steps": 9}, "ewc"), ("c", {"gan.steps": 7}, "reh")):
+        write(tmp_path / "data", rows_of(condition, 20, [0.5] * 3), name=name, overrides=overrides)
+    assert [group.overrides for group in reported(read_groups(tmp_path / "data"))] == ["", "--gan.steps 7"]
+
+
 def test_a_group_that_varies_one_setting_is_evidence_for_the_other(tmp_path):
     for name, overrides, ewc in (("a", {}, 0.7), ("b", {"long-term.agent-steps": 120000}, 0.3)):
         rows = [row_ for seed in (20, 21) for row_ in rows_of("ewc", seed, [ewc] * 3)]

@@ -54,6 +54,10 @@ class Group:
         return self.sequence.startswith("atari")
 
     @cached_property
+    def finished_conditions(self) -> set[str]:
+        return {row["condition"] for row in self.rows if row["kind"] == FINAL}
+
+    @cached_property
     def rows(self) -> list[Row]:
         """Each condition's rows of each seed come from one source: the one that has most of them."""
         found: dict[tuple[object, ...], list[list[Row]]] = {}
@@ -204,9 +208,18 @@ def _settings(source: Source) -> tuple[str, float, str, str]:
 
 
 def reported(groups: Sequence[Group]) -> list[Group]:
-    """Without the groups that only vary a setting of another one: they are evidence for what that one shows."""
-    plain = {(group.sequence, group.preset, group.fraction) for group in groups if not group.overrides}
-    return [g for g in groups if not g.overrides or (g.sequence, g.preset, g.fraction) not in plain]
+    """Without the groups that only vary a setting of another one: they are evidence for what that one shows, unless
+    they have conditions that it lacks."""
+    plain: dict[tuple[str, str, float], set[str]] = {}
+    for group in groups:
+        if not group.overrides:
+            plain.setdefault((group.sequence, group.preset, group.fraction), set()).update(group.finished_conditions)
+
+    def adds_nothing(group: Group) -> bool:
+        own = plain.get((group.sequence, group.preset, group.fraction))
+        return bool(group.overrides) and own is not None and group.finished_conditions <= own
+
+    return [group for group in groups if not adds_nothing(group)]
 
 
 def having(groups: Sequence[Group], conditions: Sequence[str]) -> list[Group]:
