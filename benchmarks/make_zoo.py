@@ -74,6 +74,7 @@ def run_facts(store: Store, result: RunResult, memory: str) -> dict[str, Any]:
         "tasks": result.tasks,
         "titles": result.titles,
         "seed": result.seed,
+        "preset": store.header.preset,
         "fraction": store.header.fraction,
         "version": store.header.version,
         "device": f"{provenance.device} ({provenance.processor})",
@@ -86,6 +87,7 @@ def card(name: str, facts: dict[str, Any], settings: Settings) -> str:
     frames, condition = settings.observation, facts["condition"]
     first = facts["tasks"][0].removeprefix("ALE/").split("-v")[0]
     size = f"{frames.frame_size} x {frames.frame_size}"
+    preset = f" --preset {facts['preset']}" if "preset" in facts else ""  # cards of 0.1 do not say
     return f"""# {name}
 
 One network that plays {len(facts["tasks"])} games, learnt one after another: {", ".join(facts["titles"])}.
@@ -117,7 +119,7 @@ An agent step is four emulator frames on Atari. Compare with published scores on
 
 ```sh
 reaper play --pretrained {name} --task {first} --video {first.lower()}.gif
-reaper run {condition} --continue-from pretrained:{name} --tasks ANOTHER-TASK --out runs/further
+reaper run {condition} --continue-from pretrained:{name} --tasks ANOTHER-TASK{preset} --out runs/further
 ```
 
 ## Limits
