@@ -256,7 +256,8 @@ def test_extended_and_policy_conditions(tmp_path):
 
 
 def test_runs_with_changed_settings_are_columns_where_they_have_conditions_of_their_own(tmp_path):
-    for name, overrides, condition in (("a", {}, "ewc"), ("b", {"gan.steps": 9}, "ewc"), ("c", {"gan.steps": 7}, "reh")):
+    runs = (("a", {}, "ewc"), ("b", {"gan.steps": 9}, "ewc"), ("c", {"gan.steps": 7}, "reh"))
+    for name, overrides, condition in runs:
         write(tmp_path / "data", rows_of(condition, 20, [0.5] * 3), name=name, overrides=overrides)
     assert [group.overrides for group in reported(read_groups(tmp_path / "data"))] == ["", "--gan.steps 7"]
 
