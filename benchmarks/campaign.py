@@ -252,6 +252,8 @@ def main(argv: list[str] | None = None) -> int:
     except ReaperError as error:
         print(f"campaign: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,3 +250,12 @@ def test_the_queue_tells_what_is_done_from_summaries_and_folders(campaign, tmp_p
     write_sources(data, source_files(store, "mine", ""))
     assert campaign.main(["queue", str(data)]) == 0
     assert "    reaper run RePR --seeds 4\n" in capfd.readouterr().out
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, f"{BENCHMARKS}/campaign.py", "queue", f"{BENCHMARKS}/../docs/results/data"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
