@@ -60,7 +60,7 @@ def test_the_atari_entry_boxes_as_its_card_says_and_is_recorded_in_colour(tmp_pa
     published = pretrained("atari-3").facts["scores"]["ALE/Boxing-v5"]
     assert abs(score - published["mean"]) <= 4 * published["deviation"]  # random play is at zero
     with Image.open(video) as picture:
-        assert picture.n_frames > 1000
+        assert picture.n_frames > 300  # a game ends early once somebody has 100 points
         _, green, blue = (np.asarray(channel, float) for channel in picture.convert("RGB").split())
         assert np.abs(green - blue).max() > 20
 
