@@ -129,9 +129,6 @@ class ShortTermSettings:
     munchausen_temperature: float = positive(0.03, "temperature of the softmax policy in Munchausen targets")
     munchausen_scale: float = setting(0.9, "weight of the log-probability in Munchausen targets", minimum=0)
     munchausen_minimum: float = setting(-1.0, "smallest log-probability times temperature", maximum=0)
-    target_epsilon: float = probability(
-        0.0, "probability of a random action in the next state that targets expect; 0: none, as in the paper"
-    )
     loss: str = setting("squared", "squared or huber: linear above an error of one", choices=("squared", "huber"))
     quantiles: int = positive(
         1, "quantiles of the return learnt per action, by Huber's quantile loss; 1: only the mean, by `loss`"

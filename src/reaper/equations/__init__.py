@@ -48,7 +48,6 @@ from .q_learning import (
     quantiles_of_actions,
     soft_quantiles,
     soft_values,
-    values_under_exploration,
 )
 from .registry import EQUATIONS, Equation, equation
 
@@ -93,5 +92,4 @@ __all__ = [
     "soft_values",
     "standardise",
     "unscale",
-    "values_under_exploration",
 ]

@@ -86,15 +86,6 @@ def double_q_values(next_q: Tensor, online_q: Tensor) -> Tensor:
     return _of_actions(next_q, online_q.argmax(dim=1))
 
 
-def values_under_exploration(next_q: Tensor, epsilon: float) -> Tensor:
-    """Values of intended actions, of which a share `epsilon` is replaced by random ones: (1 - epsilon) * Q(s', a) +
-    epsilon * mean_b Q(s', b). Targets made of them learn the best policy among those that explore so much.
-
-    next_q (N, A), or quantiles (N, A, K) -> the same shape.
-    """
-    return next_q + epsilon * (next_q.mean(dim=1, keepdim=True) - next_q)
-
-
 def soft_values(next_q: Tensor, temperature: float) -> Tensor:
     """V(s') of Munchausen DQN: the expected value under the softmax policy plus its entropy, times the temperature.
 

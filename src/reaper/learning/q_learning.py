@@ -1,7 +1,7 @@
 """Deep Q-learning (Mnih et al. 2015): batches from a replay, targets from a target network, and their loss.
 
 The settings choose among published improvements: n-step returns, double Q-learning, Munchausen targets, Huber's loss,
-quantiles of the return instead of its mean, targets of a policy that explores.
+quantiles of the return instead of its mean.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from reaper.equations import (
     quantiles_of_actions,
     soft_quantiles,
     soft_values,
-    values_under_exploration,
 )
 from reaper.learning.trainer import crossed
 from reaper.memory.replay import Replay, TransitionBatch
@@ -79,7 +78,7 @@ class QLearning:
         if self.quantiles > 1:
             return self._target_quantiles(batch)
         settings, rewards = self.settings.short_term, self._rewards(batch)
-        next_q = self._next_values(batch)
+        next_q = self._values(self.target, batch.next_states)
         if settings.target == "dqn":
             return dqn_target(rewards, batch.terminals, next_q, batch.discounts)
         if settings.target == "double":
@@ -90,7 +89,7 @@ class QLearning:
 
     def _target_quantiles(self, batch: TransitionBatch) -> torch.Tensor:
         settings = self.settings.short_term
-        quantiles = self._next_values(batch, all_quantiles=True)
+        quantiles = self._values(self.target, batch.next_states, all_quantiles=True)
         if settings.target == "munchausen":
             values = soft_quantiles(quantiles, settings.munchausen_temperature)
         else:
@@ -112,10 +111,6 @@ class QLearning:
             settings.munchausen_scale,
             settings.munchausen_minimum,
         )
-
-    def _next_values(self, batch: TransitionBatch, **options: bool) -> torch.Tensor:
-        values, epsilon = self._values(self.target, batch.next_states, **options), self.settings.short_term.target_epsilon
-        return values_under_exploration(values, epsilon) if epsilon else values
 
     def _values(self, network: torch.nn.Module, states: torch.Tensor, **options: bool) -> torch.Tensor:
         return self._forward(network, states, self.compute_dtype, **options)[:, : self.num_actions]

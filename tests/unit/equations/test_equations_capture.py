@@ -24,7 +24,6 @@ CALLS = {
     "quantile_loss": ((tensor(5, 3, 7), tensor(5, dtype=torch.int64), tensor(5, 7)), ()),
     "quantiles_of_actions": ((tensor(5, 3, 7), tensor(5, dtype=torch.int64)), (5, 7)),
     "soft_values": ((tensor(5, 3), 0.03), (5,)),
-    "values_under_exploration": ((tensor(5, 3), 0.05), (5, 3)),
     "munchausen_bonus": ((tensor(5, 3), tensor(5, dtype=torch.int64), 0.03, 0.9, -1.0), (5,)),
     "repr_loss": ((tensor(5), tensor(5), tensor()), ()),
     "distill_loss": ((tensor(5, 3), tensor(5, 3)), (5,)),

@@ -15,7 +15,6 @@ from reaper.equations import (
     quantile_loss,
     soft_quantiles,
     soft_values,
-    values_under_exploration,
 )
 
 torch.set_num_threads(1)
@@ -83,18 +82,6 @@ def test_soft_values_are_the_entropy_regularised_expectation() -> None:
     expected = (policy * (q - temperature * policy.log())).sum(dim=1)
     torch.testing.assert_close(soft_values(q, temperature), expected)
     torch.testing.assert_close(soft_values(q, 0.01), torch.tensor([2.0]))
-
-
-def test_values_under_exploration_mix_an_action_with_random_ones() -> None:
-    found = values_under_exploration(torch.tensor([[0.0, 1.0, 5.0]]), 0.1)
-    # 0.9 * 0 + 0.1 * 2 = 0.2      0.9 * 1 + 0.1 * 2 = 1.1      0.9 * 5 + 0.1 * 2 = 4.7
-    torch.testing.assert_close(found, torch.tensor([[0.2, 1.1, 4.7]]))
-
-
-def test_quantiles_under_exploration_have_the_values_under_exploration_as_their_mean() -> None:
-    quantiles = torch.randn(5, 3, 7, generator=torch.Generator().manual_seed(0))
-    found = values_under_exploration(quantiles, 0.3)
-    torch.testing.assert_close(found.mean(dim=2), values_under_exploration(quantiles.mean(dim=2), 0.3))
 
 
 def test_the_munchausen_bonus_is_a_clipped_log_probability() -> None:

@@ -67,23 +67,6 @@ def test_the_munchausen_target_rewards_likely_actions(trained):
     torch.testing.assert_close(trained.q_learning.targets(batch), expected)
 
 
-@pytest.mark.parametrize("trained", [{"target": "dqn", "target_epsilon": 0.2}], indirect=True)
-def test_targets_may_expect_random_actions_in_the_next_state(trained):
-    batch, next_q, _ = sampled(trained)
-    values = 0.8 * next_q.max(dim=1).values + 0.2 * next_q.mean(dim=1)
-    expected = batch.rewards + (~batch.terminals) * DISCOUNT * values
-    torch.testing.assert_close(trained.q_learning.targets(batch), expected)
-
-
-@pytest.mark.parametrize("trained", [{"target": "dqn", "target_epsilon": 0.2, "quantiles": 4}], indirect=True)
-def test_so_may_quantiles_of_targets(trained):
-    batch, next_q, _ = sampled(trained)
-    best = next_q.max(dim=1).values
-    found, expected = trained.q_learning.targets(batch), 0.8 * best + 0.2 * next_q.mean(dim=1)
-    assert found.shape == (64, 4)
-    torch.testing.assert_close(found.mean(dim=1), batch.rewards + (~batch.terminals) * DISCOUNT * expected)
-
-
 def test_the_loss_is_the_one_that_the_settings_name():
     outputs, actions, targets = torch.tensor([[0.0, 1.0]]), torch.tensor([0]), torch.tensor([3.0])
     for name, expected in (("squared", 9.0), ("huber", 2.5)):
