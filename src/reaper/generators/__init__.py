@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reaper.config.methods import MethodRegistry
 from reaper.config.settings import Settings
-from reaper.generators.base import FittedGenerator, Generator, GeneratorTraining
+from reaper.generators.base import FittedGenerator, Generator, GeneratorTraining, pseudo_items
 from reaper.generators.gan import GAN
 from reaper.generators.tokens import Tokens
 
@@ -31,5 +31,6 @@ __all__ = [
     "GeneratorTraining",
     "Tokens",
     "generator_for",
+    "pseudo_items",
     "register_generator",
 ]

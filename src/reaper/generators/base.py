@@ -14,12 +14,15 @@ import torch
 
 from reaper.context import Context
 from reaper.errors import UserError
-from reaper.memory.items import Items, StateSource
+from reaper.memory.items import Items, StateSource, empty_states
+from reaper.randomness import RNG
 from reaper.state import Parts, Rows, State
 from reaper.storage.checkpoints import check_finite
 from reaper.tasks.observation import ObservationSpec
 
 Tensors = Mapping[str, torch.Tensor]
+
+PART = 1000  # pseudo-items generated between two reports of progress
 
 
 class FittedGenerator(ABC):
@@ -32,6 +35,18 @@ class FittedGenerator(ABC):
     @abstractmethod
     def state(self) -> dict[str, torch.Tensor]:
         """The tensors from which `Generator.load` restores it: all that a long-term memory keeps of earlier tasks."""
+
+
+def pseudo_items(context: Context, generator: FittedGenerator, rng: RNG) -> torch.Tensor:
+    """The states that a stage rehearses, or learns from, instead of real ones. On a CPU they may take minutes."""
+    count, observation = context.settings.generator.pseudo_items, context.observation
+    states = empty_states(count, observation.shape, context.device, observation.torch_dtype)
+    context.progress.begin("generate pseudo-items", count, "states")
+    for part in states.split(PART):
+        part.copy_(generator.sample(len(part), rng))
+        context.progress.advance(len(part))
+        context.checkpointer.stop_if_requested()
+    return states
 
 
 class Generator(ABC):

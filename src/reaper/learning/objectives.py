@@ -11,7 +11,7 @@ import torch
 from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import BatchSampler
 from reaper.context import Context
-from reaper.generators import generator_for
+from reaper.generators import generator_for, pseudo_items
 from reaper.learning.experience import Experience
 from reaper.learning.knowledge import Knowledge
 from reaper.learning.q_learning import QLearning
@@ -102,7 +102,7 @@ class GeneratedDistillation(Objective):
         assert new.generator is not None
         fitted = generator_for(context.settings).load(context, new.generator)
         # "short-term dreams" is the key of a random stream: renaming it would change every result.
-        states = fitted.sample(context.settings.generator.pseudo_items, context.rng("short-term dreams"))
+        states = pseudo_items(context, fitted, context.rng("short-term dreams"))
         items = Items(states).with_targets(teacher.policy)
         batches = BatchSampler(items.sample, context.settings.training.batch_size, context.rng("batches"))
         return TaskObjective(batches, _distillation_loss(teacher, new), items, parts=Parts(batches=batches))

@@ -9,7 +9,7 @@ import torch
 from reaper.config.fields import probability
 from reaper.config.settings import Settings
 from reaper.context import Context
-from reaper.generators import generator_for
+from reaper.generators import generator_for, pseudo_items
 from reaper.memory.items import Items, StateSource
 from reaper.memory.long_term import LongTermMemory
 from reaper.networks.q_network import QNetwork
@@ -21,10 +21,9 @@ from reaper.tasks.observation import state_spec
 
 def generate_items(context: Context, memory: LongTermMemory) -> Items:
     """The temporary array of pseudo-items from which a stage samples."""
-    settings = context.settings
-    generator = generator_for(settings).load(context, memory.part("generator"))
+    generator = generator_for(context.settings).load(context, memory.part("generator"))
     # "dreams" is the key of a random stream: renaming it would change every result.
-    return Items(generator.sample(settings.generator.pseudo_items, context.rng("dreams")))
+    return Items(pseudo_items(context, generator, context.rng("dreams")))
 
 
 def _keep(generator: dict[str, torch.Tensor], curve: list[dict[str, float]]) -> Remembered:

@@ -149,13 +149,19 @@ class Checkpointer:
         self._work += work
         if self._failure:
             raise self._failure
-        if self.stop():
-            self.save()
-            self.close()
-            raise Stopped("stopped")
+        self.stop_if_requested()
         due = self._work >= self.every.work if self.every.work else time.monotonic() - self._last >= self._seconds
         if due and not (self._writer and self._writer.is_alive()):
             self.save()
+
+    def stop_if_requested(self) -> None:
+        """Saves and raises Stopped if a stop was requested. While parts of the checkpoint that the stage resumes from
+        are still to be registered, that checkpoint holds more than a new one would, and stays."""
+        if self.stop():
+            if not self._found:
+                self.save()
+            self.close()
+            raise Stopped("stopped")
 
     def raise_if_stopped(self) -> None:
         """Raises Stopped if a stop was requested: while the stage is restored from a checkpoint, which stays valid."""

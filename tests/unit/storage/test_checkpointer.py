@@ -141,6 +141,25 @@ def test_a_stop_saves_and_raises(tmp_path):
     new(tmp_path).raise_if_stopped()
 
 
+def test_a_stop_keeps_a_checkpoint_that_has_not_been_restored_whole(tmp_path):
+    before = new(tmp_path)
+    for name in ("early", "late"):
+        before.register(name, Part(number=7))
+    before.save()
+    before.close()
+    resumed = new(tmp_path, stop=lambda: True)
+    resumed.register("early", Part())
+    with pytest.raises(Stopped):
+        resumed.stop_if_requested()
+    resumed = new(tmp_path, stop=lambda: True)  # now with all of its parts
+    for name in ("early", "late"):
+        resumed.register(name, part := Part())
+        assert part.number == 7
+    with pytest.raises(Stopped):
+        resumed.stop_if_requested()
+    assert resumed.saved == 1
+
+
 def test_a_failed_write_is_raised_at_the_next_occasion(tmp_path, monkeypatch):
     def fail(self, tensors, others):
         raise UserError("the disk is full")

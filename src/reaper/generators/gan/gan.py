@@ -62,11 +62,11 @@ class GAN(Generator):
         return AdversarialTraining(context, self, states)
 
     def untrained(self, context: Context) -> FittedGAN:
-        return FittedGAN(self.networks(context)[0].eval())
+        return FittedGAN.of(self.networks(context)[0], context)
 
     def load(self, context: Context, tensors: Tensors) -> FittedGAN:
         network = with_weights(lambda: self.network(context.observation), tensors, "generator")
-        return FittedGAN(network.to(context.device))
+        return FittedGAN.of(network.to(context.device), context)
 
     def num_bytes(self, observation: ObservationSpec) -> int:
         return sum(tensor_bytes(tensor) for tensor in state_tensors(self.network(observation)).values())

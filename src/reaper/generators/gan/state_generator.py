@@ -19,6 +19,7 @@ class StateGenerator(nn.Module):
     latent_size: int
     state_shape: tuple[int, ...]
     dtype: torch.dtype  # of states
+    cpu_chunk = 1000  # states computed at once on a CPU, at most
 
     @abstractmethod
     def to_states(self, outputs: torch.Tensor) -> torch.Tensor:
@@ -42,10 +43,13 @@ class StateGenerator(nn.Module):
         return torch.rand(count, self.latent_size, generator=rng, device=rng.device) * 2 - 1
 
     @torch.no_grad()
-    def sample(self, count: int, rng: torch.Generator, chunk: int = 1000) -> torch.Tensor:
+    def sample(
+        self, count: int, rng: torch.Generator, chunk: int = 1000, compute_dtype: torch.dtype | None = None
+    ) -> torch.Tensor:
         """Generates states in evaluation mode, so that a state does not depend on its neighbours in a batch."""
         self.eval()
+        chunk = min(chunk, self.cpu_chunk) if rng.device.type == "cpu" else chunk
         states = empty_states(count, self.state_shape, rng.device, self.dtype)
         for part in states.split(chunk):
-            part.copy_(self.finish(self.to_states(self(self.sample_latents(len(part), rng)))))
+            part.copy_(self.finish(self.to_states(self(self.sample_latents(len(part), rng), compute_dtype))))
         return states

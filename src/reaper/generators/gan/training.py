@@ -159,4 +159,4 @@ class AdversarialTraining(GeneratorTraining):
     def fitted(self) -> FittedGAN:
         if self.average is not None:
             self.weights.values.copy_(self.average)
-        return FittedGAN(self.pair.generator.eval())
+        return FittedGAN.of(self.pair.generator, self.context)

@@ -15,7 +15,7 @@ from reaper.compute.optimiser import FlatWeights
 from reaper.compute.update import Batch, BatchSampler, Forward
 from reaper.context import Context
 from reaper.equations import distill_loss
-from reaper.generators import FittedGenerator
+from reaper.generators import FittedGenerator, pseudo_items
 from reaper.learning.best_weights import BestWeights
 from reaper.learning.collection import collect_replay
 from reaper.learning.evaluation.episodes import Row
@@ -46,7 +46,7 @@ def real_states(context: Context, tasks: Sequence[Task], policies: Sequence[torc
 def generated_states(context: Context, generator: FittedGenerator) -> torch.Tensor:
     """As many states as pseudo-rehearsal uses."""
     # "dreams" is the key of a random stream: renaming it would change every result.
-    return generator.sample(context.settings.generator.pseudo_items, context.rng("dreams"))
+    return pseudo_items(context, generator, context.rng("dreams"))
 
 
 class Student:
