@@ -51,8 +51,8 @@ class Teacher(Protocol):
 class NetworkTeacher:
     """What teachers with a network have in common."""
 
-    def __init__(self, context: Context, network: torch.nn.Module) -> None:
-        self.network, self._forward = network, context.compile(forward)
+    def __init__(self, context: Context, network: torch.nn.Module, compute_dtype: torch.dtype | None = None) -> None:
+        self.network, self._forward, self.compute_dtype = network, context.compile(forward), compute_dtype
 
     @property
     def policy(self) -> torch.nn.Module:
@@ -60,7 +60,7 @@ class NetworkTeacher:
 
     @torch.no_grad()
     def outputs(self, states: torch.Tensor) -> torch.Tensor:
-        return self._forward(self.network, states)
+        return self._forward(self.network, states, self.compute_dtype)
 
 
 class DQNTeacher(NetworkTeacher):
@@ -79,7 +79,10 @@ class DQNTeacher(NetworkTeacher):
     ) -> None:
         self.weights, self.value_mean, self.value_std = weights, value_mean, value_std
         self.advantage_std = value_std if advantage_std is None else advantage_std
-        super().__init__(context, context.q_network(weights))
+        # A CPU spends most of a consolidation on a residual teacher's outputs. Gain: 10 instead of 30 ms for 32 states,
+        # on two cores of an AMD EPYC; in Pong, advantages then have an error of 0.5 %.
+        faster = context.device.type == "cpu" and is_residual(weights)
+        super().__init__(context, context.q_network(weights), context.compute_dtype if faster else None)
 
     def state(self) -> dict[str, torch.Tensor] | None:
         return None if is_residual(self.weights) else self.weights

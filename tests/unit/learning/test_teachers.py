@@ -1,5 +1,7 @@
 """Teachers: what consolidation asks of them, whoever they are."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import TINY
@@ -48,6 +50,21 @@ def test_a_dqn_teaches_by_its_q_values():
     states = torch.randint(0, 256, (3, *CONTEXT.observation.shape), dtype=torch.uint8)
     assert torch.equal(teacher.outputs(states), network(states))
     assert torch.equal(teacher.policy(states), network(states))
+
+
+def test_a_residual_teacher_answers_in_the_compute_dtype_on_a_cpu():
+    def outputs(dtype, residual=True):
+        context = replace(CONTEXT, compute_dtype=dtype)
+        network = context.q_network(residual=residual)
+        torch.nn.init.normal_(network.values.weight, std=0.1, generator=torch.Generator().manual_seed(1))
+        teacher = load_teacher(context, state_tensors(network), {"mean": 0.0, "deviation": 1.0})
+        return teacher.outputs(states)
+
+    states = torch.randint(0, 256, (64, *CONTEXT.observation.shape), dtype=torch.uint8)
+    exact, rounded = outputs(None), outputs(torch.bfloat16)
+    assert not torch.equal(exact, rounded)
+    assert (rounded - exact).square().mean() < 1e-3 * exact.square().mean()
+    assert torch.equal(outputs(torch.bfloat16, residual=False), outputs(None, residual=False))
 
 
 def test_a_teacher_from_elsewhere_is_one_registered_function(monkeypatch):
