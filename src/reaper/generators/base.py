@@ -55,6 +55,10 @@ class Generator(ABC):
     steps: int  # training steps per fit
     warm_start: bool = False  # whether training starts from the weights of the previous generator
 
+    def suits(self, observation: ObservationSpec) -> bool:
+        """Whether it can generate such states."""
+        return True
+
     @abstractmethod
     def training(
         self, context: Context, new_states: StateSource, pseudo_items: Items | None, num_tasks: int

@@ -122,6 +122,7 @@ def build_chain(
     from, if any."""
     external = external or ExternalTeachers()
     condition = external.condition(condition) if external else condition
+    condition = condition.suited_to(sequence.observation(base.observation), base)
     settings = settings_for(condition, base, user_values or {})
     check(settings)
     generator_for(settings)  # raises an error if there is no such generator

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reaper.config.methods import changed_fields
+from reaper.config.overrides import with_overrides
 from reaper.config.settings import Settings
+from reaper.generators import generator_for
 from reaper.learning.knowledge import (
     Knowledge,
     Policy,
@@ -31,6 +33,7 @@ from reaper.retention import (
     Retention,
     UntrainedGenerator,
 )
+from reaper.tasks.observation import VECTOR, ObservationSpec
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", "reaper.objectives")
 OBJECTIVES["distillation"] = Distillation
@@ -63,6 +66,7 @@ class Condition:
     variant: str = "main"  # of the preset: main, extended or short
     reverse: bool = False  # the tasks in the opposite order
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of this condition alone
+    fallback: Mapping[str, Any] | None = None  # overrides instead of those, for images that their generator cannot draw
     about: str = ""
     base: str = ""  # the condition of which this is one point of a sweep; such a point is in no table of conditions
     labels: Mapping[str, str] = field(default_factory=dict)  # of a point: setting -> how its name calls it (alpha)
@@ -99,9 +103,17 @@ class Condition:
             "variant": self.variant,
             "reverse": self.reverse,
             "overrides": dict(self.overrides),
+            "fallback": dict(self.fallback or {}),
             "about": self.about,
             "base": self.base,
         }
+
+    def suited_to(self, observation: ObservationSpec, settings: Settings) -> Condition:
+        """The condition for tasks that are observed so: with its fallback, where its generator cannot draw images."""
+        if self.fallback is None or observation.kind == VECTOR:
+            return self
+        generator = generator_for(with_overrides(settings, self.overrides))
+        return self if generator.suits(observation) else replace(self, overrides=self.fallback)
 
     def at(self, point: Mapping[str, Any], labels: Mapping[str, str]) -> Condition:
         """One point of a sweep over settings: `RePR alpha=0.75`."""
@@ -189,8 +201,9 @@ _row(
     "RePR-plus",
     "distillation",
     PseudoRehearsal(),
-    "a generator that draws small frames patch by patch",
+    "a generator that draws small frames patch by patch; for large ones RePR with CutMix",
     overrides={"generator.name": "tokens"},
+    fallback={"pseudo-rehearsal.cutmix": 0.5},
 )
 _row(
     "RePR-mixed",

@@ -16,7 +16,7 @@ from reaper.generators.tokens.network import Sizes, TokenNetwork
 from reaper.generators.tokens.patches import fit_vocabulary, from_patches, to_patches
 from reaper.memory.items import Items
 from reaper.randomness import new_rng
-from reaper.tasks.observation import state_spec, vector_spec
+from reaper.tasks.observation import ObservationSpec, state_spec, vector_spec
 
 SETTINGS = with_overrides(ARCADE, {**TINY, "generator.pseudo-items": 200})
 CONTEXT = Context(SETTINGS, 6, 0, ("test",))
@@ -162,13 +162,22 @@ def test_weights_of_another_network_are_refused(fitted):
         KIND.load(CONTEXT, {})
 
 
-def test_large_frames_and_vectors_are_refused():
-    with pytest.raises(UserError, match="small frames"):
-        Tokens().num_bytes(state_spec(PAPER.observation))
-    with pytest.raises(UserError, match="multiples of 5"):
-        Tokens(patch=5).num_bytes(state_spec(ARCADE.observation))
-    with pytest.raises(UserError, match="needs images"):
-        Tokens().num_bytes(vector_spec(4))
+@pytest.mark.parametrize(
+    ("side", "observation"),
+    [(4, state_spec(PAPER.observation)), (5, state_spec(ARCADE.observation)), (4, vector_spec(4))],
+    ids=["large frames", "sides that are no multiples", "vectors"],
+)
+def test_other_observations_than_small_images_are_refused(side, observation):
+    kind = Tokens(patch=side)
+    assert not kind.suits(observation)
+    with pytest.raises(UserError, match=rf"needs small images.* multiples of {side}\), not .*choose RePR"):
+        kind.num_bytes(observation)
+
+
+def test_a_sequence_has_at_most_256_tokens():
+    largest = ObservationSpec((1, 64, 64))
+    assert Tokens().suits(largest)
+    assert not Tokens().suits(replace(largest, shape=(1, 64, 68)))
 
 
 def test_an_untrained_one_draws_grey_patches():

@@ -92,14 +92,24 @@ class Tokens(Generator):
 
     def network(self, observation: ObservationSpec, tokens: int) -> TokenNetwork:
         """It has not been initialised."""
-        if observation.kind == VECTOR or any(side % self.patch for side in observation.shape[1:]):
+        if not self.suits(observation):
             raise UserError(
-                f"the generator `tokens` needs images whose sides are multiples of {self.patch}, not {observation}"
+                f"the generator `tokens` needs small images (at most {MAX_PLACES * self.patch**2} pixels in all "
+                f"frames, sides that are multiples of {self.patch}), not {observation}; choose RePR or "
+                "--generator.name gan"
             )
-        places = observation.size // self.patch**2
-        if places > MAX_PLACES:
-            raise UserError(f"the generator `tokens` is made for small frames, not for {observation}")
+        places = self.places(observation)
         return TokenNetwork(Sizes(places, self.patch**2, tokens, self.embedding, self.hidden, self.output))
+
+    def suits(self, observation: ObservationSpec) -> bool:
+        """Images that can be cut into patches, but not into too many of them."""
+        if observation.kind == VECTOR or any(side % self.patch for side in observation.shape[1:]):
+            return False
+        return self.places(observation) <= MAX_PLACES
+
+    def places(self, observation: ObservationSpec) -> int:
+        """The length of a sequence of tokens."""
+        return observation.size // self.patch**2
 
 
 class TokenStates:
