@@ -12,6 +12,7 @@ from rich.console import Console
 from reaper.report.page import write_report
 from reaper.report.text_report import markdown_report, terminal_report
 from reaper.results import tidy
+from reaper.results.commands import merged_commands
 from reaper.results.runs import read_results
 from reaper.storage.files import atomic_write, check_output_file
 from reaper.storage.store import Store
@@ -35,7 +36,7 @@ def print_report(
     store = Store.open(out)
     for part in terminal_report(store, experiment, console.width):
         console.print(part)
-    commands = list(dict.fromkeys(run.command for run in store.runs()))
+    commands = merged_commands(run.command for run in store.runs())
     page = write_report(store, commands, videos)
     if markdown is not None:
         atomic_write(markdown, markdown_report(store, commands).encode())
