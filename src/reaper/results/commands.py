@@ -1,65 +1,59 @@
-"""The commands that filled an output folder, as few of them as say the same."""
+"""The commands of several runs, as few of them as say the same."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
-PREFIX = ["reaper", "run"]
+RUN = ("reaper", "run")
 SEEDS = "--seeds"
 
 
 @dataclass(frozen=True)
-class _Run:
-    """`reaper run CONDITIONS --seeds SEEDS`, and all other options as they were given."""
+class _Command:
+    """Its seeds, and the conditions of `reaper run`, apart from all other words."""
 
+    before: tuple[str, ...]
     conditions: tuple[str, ...]
-    seeds: tuple[str, ...]
-    others: tuple[str, ...]
+    options: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> _Command:
+        words = shlex.split(text)
+        names = _up_to_option(words)
+        options, seeds = words[len(names) :], ["0"]  # the default
+        if SEEDS in options:
+            place = options.index(SEEDS)
+            seeds = _up_to_option(options[place + 1 :])
+            options = options[:place] + options[place + 1 + len(seeds) :]
+        before = RUN if tuple(names[:2]) == RUN else tuple(names)
+        return cls(before, tuple(names[len(before) :]), tuple(options), tuple(map(int, seeds)))
 
     def __str__(self) -> str:
-        seeds = [SEEDS, *self.seeds] if self.seeds else []
-        return shlex.join([*PREFIX, *self.conditions, *self.others, *seeds])
+        return shlex.join([*self.before, *self.conditions, *self.options, SEEDS, *map(str, self.seeds)])
 
 
 def merged_commands(commands: Iterable[str]) -> list[str]:
-    """Runs of the same conditions become one with all their seeds, then runs with the same seeds become one with all
-    their conditions. Other commands, and options, stay as they are."""
-    found = list(dict.fromkeys(commands))
-    parsed = [run for run in map(_parse, found) if run]
-    parsed.sort(key=lambda run: -len(run.conditions))  # the longest list has the order that a user gave
-    by_conditions: dict[tuple, _Run] = {}
-    for run in parsed:
-        same = by_conditions.setdefault((run.conditions, run.others), run)
-        seeds = _union(same.seeds, run.seeds)
-        by_conditions[run.conditions, run.others] = replace(same, seeds=tuple(sorted(seeds, key=int)))
-    by_seeds: dict[tuple, _Run] = {}
-    for run in by_conditions.values():
-        same = by_seeds.setdefault((run.seeds, run.others), run)
-        by_seeds[run.seeds, run.others] = replace(same, conditions=_union(same.conditions, run.conditions))
-    return [*map(str, by_seeds.values()), *(command for command in found if _parse(command) is None)]
+    """Commands that differ only in their seeds become one, and then runs that differ only in their conditions."""
+    by_seeds: dict[_Command, _Command] = {}
+    for command in map(_Command.parse, commands):
+        key = replace(command, seeds=())
+        known = by_seeds.setdefault(key, command)
+        by_seeds[key] = replace(command, seeds=tuple(sorted({*known.seeds, *command.seeds})))
+    alike: dict[_Command, list[_Command]] = {}
+    for command in by_seeds.values():
+        alike.setdefault(replace(command, conditions=()), []).append(command)
+    return [str(replace(key, conditions=_conditions(group))) for key, group in alike.items()]
 
 
-def _parse(command: str) -> _Run | None:
-    """None for anything else than `reaper run`."""
-    words = shlex.split(command)
-    if words[:2] != PREFIX:
-        return None
-    conditions, options = _until_option(words[2:])
-    seeds: Sequence[str] = ()
-    if SEEDS in options:
-        place = options.index(SEEDS)
-        seeds, after = _until_option(options[place + 1 :])
-        options = [*options[:place], *after]
-    return _Run(tuple(conditions), tuple(seeds), tuple(options))
+def _conditions(commands: list[_Command]) -> tuple[str, ...]:
+    """In the order of the command that has most of them, which is probably a user's."""
+    most_first = sorted(commands, key=lambda command: -len(command.conditions))
+    return tuple(dict.fromkeys(name for command in most_first for name in command.conditions))
 
 
-def _until_option(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words before the first option, and the rest."""
-    place = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
-    return words[:place], words[place:]
-
-
-def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(first + second))
+def _up_to_option(words: list[str]) -> list[str]:
+    return list(takewhile(lambda word: not word.startswith("--"), words))

@@ -94,8 +94,8 @@ class Condition:
         return {"objective": self.objective, "retention": retention, "knowledge": self.knowledge}
 
     def describe(self) -> dict[str, Any]:
-        """The condition as plain values, as `reaper conditions --json` prints them."""
-        return {
+        """The condition as plain values, as `reaper conditions --json` prints them and records of runs hold them."""
+        described = {
             "name": self.name,
             "objective": self.objective,
             "retention": RETENTIONS.describe(self.retention),
@@ -103,10 +103,10 @@ class Condition:
             "variant": self.variant,
             "reverse": self.reverse,
             "overrides": dict(self.overrides),
-            "fallback": dict(self.fallback or {}),
             "about": self.about,
             "base": self.base,
         }
+        return described if self.fallback is None else {**described, "fallback": dict(self.fallback)}
 
     def suited_to(self, observation: ObservationSpec, settings: Settings) -> Condition:
         """The condition for tasks that are observed so: with its fallback, where its generator cannot draw images."""
@@ -201,7 +201,7 @@ _row(
     "RePR-plus",
     "distillation",
     PseudoRehearsal(),
-    "a generator that draws small frames patch by patch; for large ones RePR with CutMix",
+    "a model of patches; on large frames a GAN with CutMix",
     overrides={"generator.name": "tokens"},
     fallback={"pseudo-rehearsal.cutmix": 0.5},
 )

@@ -12,7 +12,6 @@ from reaper.report.reproduction.figure_sections import extend_results, policy_on
 from reaper.report.reproduction.overlap_section import fisher_overlap
 from reaper.report.reproduction.page import reproduction_page
 from reaper.report.reproduction.score_table import score_table
-from reaper.report.reproduction.section import merged
 from reaper.report.reproduction.student_section import scratch
 from reaper.report.reproduction.sweep_sections import grids, lscale
 from reaper.results.metrics import t_interval
@@ -128,6 +127,17 @@ def test_of_two_sources_the_fuller_one_counts(main_data):
     write(main_data, rows_of("RePR", 20, [0.1] * 3)[:-1], name="0-part")
     (group,) = read_groups(main_data)
     assert group.levels("RePR")[20] == pytest.approx(0.8)
+
+
+def test_single_task_dqns_are_those_of_the_main_conditions(tmp_path):
+    def singles(level):
+        return [row("single", 20, level, num_tasks=1, after_task=task, task=task) for task in TASKS]
+
+    write(tmp_path / "data", rows_of("RePR-extend", 20, [0.9] * 3) + singles(0.1), name="a-larger")
+    write(tmp_path / "data", rows_of("RePR", 20, [0.8] * 3) + singles(1.0), name="b-main")
+    (group,) = read_groups(tmp_path / "data")
+    assert group.score("single", "catch").mean == pytest.approx(20.0)
+    assert group.shares("RePR")[20] == pytest.approx(0.8)
 
 
 def test_other_settings_are_another_group(main_data):
@@ -311,13 +321,6 @@ def test_the_queue_knows_what_is_done_and_what_it_cost(tmp_path):
     assert same.left == [21, 22]  # run with another setting, seed 22 is another study
     (alone,) = progress(read_queue(tmp_path), [])
     assert alone.minutes_left == 3 * 26
-
-
-def test_commands_that_differ_in_their_seeds_become_one():
-    assert merged(["reaper run RePR --seeds 2", "reaper run RePR --seeds 0 1", "reaper run reh"]) == [
-        "reaper run RePR --seeds 0 1 2",
-        "reaper run reh --seeds 0",
-    ]
 
 
 def test_the_page_says_what_has_not_been_run_and_what_it_would_cost(main_data):

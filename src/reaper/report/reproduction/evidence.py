@@ -17,6 +17,7 @@ from reaper.results.studies import RUNS, Source, Study, read_sources
 from reaper.results.summary import OVERLAP, STUDENT, TEACHER, Row
 from reaper.results.tidy import FINAL
 from reaper.study.analyses.grid import average_of_known
+from reaper.study.conditions import MAIN
 
 BySeed = dict[int, float]
 REFERENCES = ("single", "random")
@@ -59,16 +60,18 @@ class Group:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Each condition's rows of each seed come from one source: the one that has most of them."""
+        """Each condition's rows of each seed come from one source: the one that has most of them, and of two that have
+        as many, the one with more of the paper's main conditions. Experiments with larger networks have single-task
+        DQNs and teachers of their own."""
         found: dict[tuple[object, ...], list[list[Row]]] = {}
-        for _, rows in self.sources:
+        for _, rows in sorted(self.sources, key=lambda pair: -_main_conditions(pair[1])):
             own: dict[tuple[object, ...], list[Row]] = {}
             for row in rows:
                 if row["sequence"] == self.sequence:
                     own.setdefault((row["seed"], row["condition"], row["kind"]), []).append(row)
             for key, alike in own.items():
                 found.setdefault(key, []).append(alike)
-        return [row for several in found.values() for row in max(several, key=len)]
+        return [row for several in found.values() for row in max(several, key=len)]  # the first of the longest
 
     def titles(self, tasks: Iterable[str]) -> list[str]:
         known = {task: title for source, _ in self.sources for task, title in source.titles.items()}
@@ -179,6 +182,10 @@ class Group:
 
     def _kind(self, kind: str) -> list[Row]:
         return [row for row in self.rows if row["kind"] == kind]
+
+
+def _main_conditions(rows: Sequence[Row]) -> int:
+    return len({row["condition"] for row in rows} & set(MAIN))
 
 
 def pooled(rows: Sequence[Row]) -> Score | None:

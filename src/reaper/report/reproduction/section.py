@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from reaper.report.findings import listed
 from reaper.report.reproduction.evidence import Group
 from reaper.report.table_formats import markdown_table
 from reaper.report.text_table import UNKNOWN, TextTable
+from reaper.results.commands import merged_commands
 from reaper.results.queue import Entry, Progress
 from reaper.results.studies import RUNS
 from reaper.study.conditions import MAIN
@@ -66,18 +66,8 @@ def _runs(experiment: str, groups: Sequence[Group]) -> list[str]:
     if not rows:
         return []
     header = ("sequence", "preset", "fraction", "seeds", "finished", "commit", "time of its stages", "device")
-    block = "\n".join(["```sh", *merged(commands), "```"])
+    block = "\n".join(["```sh", *merged_commands(commands), "```"])
     return [block, markdown_table(TextTable("How it was run", header, rows))]
-
-
-def merged(commands: Sequence[str]) -> list[str]:
-    """Commands that differ only in their seeds become one."""
-    seeds: dict[str, set[int]] = {}
-    for command in commands:
-        given = re.search(r" --seeds((?: \d+)+)", command)
-        found = map(int, given[1].split()) if given else [0]
-        seeds.setdefault(re.sub(r" --seeds(?: \d+)+", "", command), set()).update(found)
-    return [f"{command} --seeds {' '.join(map(str, sorted(own)))}" for command, own in seeds.items()]
 
 
 def _left(experiment: str, queue: Sequence[Progress]) -> list[str]:
