@@ -37,16 +37,23 @@ class _Command:
 
 
 def merged_commands(commands: Iterable[str]) -> list[str]:
-    """Commands that differ only in their seeds become one, and then runs that differ only in their conditions."""
+    """Commands that differ only in their seeds become one, and then runs that differ only in their conditions. What is
+    no command line, as a record from elsewhere may hold, comes last and as it is."""
     by_seeds: dict[_Command, _Command] = {}
-    for command in map(_Command.parse, commands):
+    unreadable: dict[str, None] = {}
+    for text in commands:
+        try:
+            command = _Command.parse(text)
+        except ValueError:  # an open quote, or a seed that is no number
+            unreadable[text] = None
+            continue
         key = replace(command, seeds=())
         known = by_seeds.setdefault(key, command)
         by_seeds[key] = replace(command, seeds=tuple(sorted({*known.seeds, *command.seeds})))
     alike: dict[_Command, list[_Command]] = {}
     for command in by_seeds.values():
         alike.setdefault(replace(command, conditions=()), []).append(command)
-    return [str(replace(key, conditions=_conditions(group))) for key, group in alike.items()]
+    return [str(replace(key, conditions=_conditions(group))) for key, group in alike.items()] + list(unreadable)
 
 
 def _conditions(commands: list[_Command]) -> tuple[str, ...]:

@@ -42,5 +42,10 @@ def test_of_other_commands_only_seeds_are_merged():
     ]
 
 
+def test_what_is_no_command_line_stays_as_it_is():
+    broken = ["reaper run RePR --tasks 'open", "reaper run RePR --seeds many"]
+    assert merged_commands([*broken, "reaper run RePR --seeds 1", *broken]) == ["reaper run RePR --seeds 1", *broken]
+
+
 def test_no_commands():
     assert merged_commands([]) == []
