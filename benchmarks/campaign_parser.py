@@ -37,6 +37,7 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fraction", type=float, required=True)
     parser.add_argument("--preset", help="the settings to start from (default: the one made for the tasks)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--reuse", type=Path, nargs="+", default=[], help="as for `reaper run`")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

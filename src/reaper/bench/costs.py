@@ -6,7 +6,7 @@ they take about equally long. Where there are none, a calibration of a few secon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -53,13 +53,13 @@ class Cost:
 class CostEstimator:
     """Estimates studies for one output folder and one machine; nothing is measured twice."""
 
-    def __init__(self, store: Store | None) -> None:
-        self._finished = set(store.stages()) if store else set()
+    def __init__(self, store: Store | None, reusable: Collection[str] = ()) -> None:
+        """`reusable` are the digests of stages that will be taken from elsewhere."""
+        self._finished = {*(store.stages() if store else ()), *reusable}
         self._unit_seconds: dict[tuple[str, str], float] = {}  # (unit, size of the networks) -> seconds
         times: dict[str, list[float]] = {}
-        for digest in self._finished:
-            artefact = store.stage(digest) if store else None
-            if artefact and (seconds := artefact.provenance().seconds):
+        for artefact in map(store.stage, store.stages()) if store else ():
+            if seconds := artefact.provenance().seconds:
                 times.setdefault(similarity_key(artefact.spec), []).append(seconds)
         self._known = {key: sum(values) / len(values) for key, values in times.items()}
 

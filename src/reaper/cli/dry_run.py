@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reaper.config.overrides import differences
 from reaper.engines.execute import check_resources, resolve_engine
 from reaper.errors import UserError
 from reaper.report.provenance import duration
+from reaper.storage.reuse import stages_in
 from reaper.storage.store import Store
 from reaper.study.experiments import EXPERIMENTS, TooFewTasks, plan_experiment
 from reaper.study.options import StudyOptions
@@ -36,6 +38,15 @@ def open_existing(out: Path, study: Plan) -> tuple[Store | None, str]:
     return store, ""
 
 
+def reusable_stages(study: Plan, options: StudyOptions) -> dict[str, Path]:
+    """Digest -> the first source of --reuse that holds this stage finished."""
+    found: dict[str, Path] = {}
+    for source in options.reuse:
+        for digest in stages_in(source) & {stage.digest for stage in study.stages}:
+            found.setdefault(digest, source)
+    return found
+
+
 # -- reaper experiment --list
 
 
@@ -49,7 +60,8 @@ def print_costs(options: StudyOptions, as_json: bool, console: Console) -> None:
             plans[name] = error
     studies = [study for study in plans.values() if isinstance(study, Plan)]
     store, reason = open_existing(options.out, studies[0]) if studies else (None, "")
-    estimator = CostEstimator(store)
+    reusable = {digest for study in studies for digest in reusable_stages(study, options)}
+    estimator = CostEstimator(store, reusable)
     rows = [_cost_row(name, study, options, estimator) for name, study in plans.items()]
     if as_json:
         print(json.dumps(rows, indent=1))
@@ -118,9 +130,9 @@ def _notes(rows: list[Row]) -> list[str]:
 
 
 def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Console) -> None:
-    """Every stage, parents first: its title, its parents, and whether it is finished."""
+    """Every stage, parents first: its title, its parents, and whether it is finished, here or where it is reused."""
     store, reason = open_existing(options.out, study)
-    stages = study.stages
+    stages, reusable = study.stages, reusable_stages(study, options)
     done = {stage.digest for stage in stages if store and store.has(stage.digest)}
     if as_json:
         rows = [
@@ -131,17 +143,19 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
                 "parents": dict(stage.parents),
                 "settings": stage.spec["settings"],
                 "done": stage.digest in done,
+                "reused_from": None if stage.digest in done else reusable.get(stage.digest),
             }
             for stage in stages
         ]
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(rows, indent=1, default=str))
         return
-    console.print(_stage_table(study, done), highlight=False)
+    states = {digest: f"in {source.name}" for digest, source in reusable.items()} | dict.fromkeys(done, "done")
+    console.print(_stage_table(study, states), highlight=False)
     if (settings := _settings_table(study)).row_count:
         console.print(settings, highlight=False)
     for notice in study.notices:
         console.print(f"note: {escape(notice)}", highlight=False)
-    summary = _summary(study, options, store)
+    summary = _summary(study, options, store, reusable)
     console.print("\n".join(map(escape, [*([reason] if reason else []), summary])), highlight=False)
 
 
@@ -152,21 +166,22 @@ def print_prediction(study: Plan, options: StudyOptions, console: Console) -> No
     console.print(escape(f"preset {study.config.preset}: {_summary(study, options, store)}"), highlight=False)
 
 
-def _summary(study: Plan, options: StudyOptions, store: Store | None) -> str:
-    cost = CostEstimator(store).cost(study.stages, resolve_engine(study, options)[1])
+def _summary(study: Plan, options: StudyOptions, store: Store | None, reusable: Collection[str] = ()) -> str:
+    cost = CostEstimator(store, reusable).cost(study.stages, resolve_engine(study, options)[1])
     left = cost.stages - cost.done
     counts = f"{cost.stages} stages, {cost.done} done, {left} to run"
     return f"{counts}: about {duration(cost.hours * 3600)}, predicted from {cost.source}" if left else counts
 
 
-def _stage_table(study: Plan, done: set[str]) -> Table:
+def _stage_table(study: Plan, states: Mapping[str, str]) -> Table:
+    """`states`: digest -> what is said of a stage that need not be run."""
     numbers = {stage.digest: place + 1 for place, stage in enumerate(study.stages)}
     table = Table("", "stage", "from", "", box=None, header_style="bold")
     table.columns[0].justify = "right"
     for stage in study.stages:
         parents = ", ".join(str(numbers[parent]) for parent in stage.parents.values())
-        state = "done" if stage.digest in done else "to run"
-        table.add_row(str(numbers[stage.digest]), escape(stage.title), parents, state)
+        state = states.get(stage.digest, "to run")
+        table.add_row(str(numbers[stage.digest]), escape(stage.title), parents, escape(state))
     return table
 
 

@@ -46,7 +46,7 @@ def export(arguments: argparse.Namespace, console: Console) -> None:
 
 def import_(arguments: argparse.Namespace, console: Console) -> None:
     """Unpacks what `export` packed."""
-    summary = import_pack(arguments.file, arguments.out, check_memory, only_stages=arguments.stages)
+    summary = import_pack(arguments.file, arguments.out, check_memory)
     print(f"{arguments.out}: {summary}")
 
 

@@ -150,11 +150,6 @@ def _add_files(commands: Any) -> None:
     importing = commands.add_parser("import", help="unpack what `reaper export` packed, after checking all of it")
     importing.add_argument("file", type=Path, metavar="FILE", help="a pack")
     importing.add_argument("out", type=Path, metavar="OUT", help="a new folder, or a run to add the pack's stages to")
-    importing.add_argument(
-        "--stages",
-        action="store_true",
-        help="add only the finished stages that the run in OUT needs, such as teachers; its settings may differ",
-    )
 
     convert = commands.add_parser("convert", help="convert a folder that an earlier version wrote; it is only read")
     convert.add_argument("old", type=Path, metavar="OLD", help="output folder, or folder of a long-term memory")
@@ -208,7 +203,7 @@ def _add_study_flags(parser: Parser, options: Iterable[Field[Any]], **defaults: 
             parser.add_argument(flag(name), dest=f.name, action=action, help=about)
             continue
         several = isinstance(default, tuple)
-        if default is not None:
+        if default not in (None, ()):
             about += f" (default: {' '.join(map(str, default)) if several else default})"
         kind = {"type": f.metadata["type"], "metavar": f.metadata["metavar"], "nargs": "+" if several else None}
         parser.add_argument(flag(f.name), default=default, help=about, **kind)

@@ -15,9 +15,10 @@ from rich.console import Console
 
 from reaper.cli.display import show_progress
 from reaper.engines.base import Listener, split_engine_options
-from reaper.engines.execute import execute
+from reaper.engines.execute import check_resources, execute
 from reaper.errors import UserError
 from reaper.monitoring.listeners import monitor
+from reaper.storage.reuse import reuse_stages, stages_in
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
 from reaper.study.experiments import find_experiment, plan_experiment
@@ -117,6 +118,7 @@ def _report(options: StudyOptions, console: Console, experiment: str | None = No
 
 def run_with_display(study: Plan, options: StudyOptions, console: Console | None = None) -> Store:
     """Executes a plan and shows its progress on standard error."""
+    reuse(study, options, console)
     if console:
         for notice in study.notices:
             console.print(f"note: {notice}", highlight=False, markup=False)
@@ -127,6 +129,24 @@ def run_with_display(study: Plan, options: StudyOptions, console: Console | None
             print_prediction(study, options, console)
     with show_progress(study.stages, options.log, options.quiet) as listener:
         return run_plan(study, options, listener)
+
+
+def reuse(study: Plan, options: StudyOptions, console: Console | None = None) -> None:
+    """Takes the stages that the study has in common with the sources of --reuse."""
+    if not options.reuse:
+        return
+    check_resources(study, options)  # this and the sources before anything is written
+    for source in options.reuse:
+        stages_in(source)
+    needed = [stage.digest for stage in study.stages]
+    store = Store.open_for(options.out, study.header, options.share)
+    try:
+        for source in options.reuse:
+            count = reuse_stages(store, needed, source)
+            if console:
+                console.print(f"{count} stages reused from {source}", highlight=False, markup=False)
+    finally:
+        store.close()
 
 
 def run_plan(study: Plan, options: StudyOptions, listener: Listener) -> Store:

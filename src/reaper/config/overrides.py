@@ -86,10 +86,13 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
 
 
 def at_fraction(settings: Settings, fraction: float) -> Settings:
-    """Scales every duration, and nothing else; evaluations stay at least `min_interval` agent steps apart."""
+    """Scales every duration, and nothing else; evaluations stay at least `min_interval` agent steps apart.
+
+    A duration of zero stays zero: it means that another setting decides, or that there is none.
+    """
     for setting in all_settings():
-        if info_of(setting.field).duration:
-            settings = setting.set(settings, max(1, round(setting.value_in(settings) * fraction)))
+        if info_of(setting.field).duration and (value := setting.value_in(settings)):
+            settings = setting.set(settings, max(1, round(value * fraction)))
     evaluation = settings.evaluation
     return replace(settings, evaluation=replace(evaluation, interval=max(evaluation.interval, evaluation.min_interval)))
 

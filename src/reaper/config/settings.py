@@ -158,6 +158,9 @@ class LongTermSettings:
         minimum=-1,
         maximum=1,
     )
+    exploration_steps: int = duration(
+        0, "agent steps over which epsilon falls; 0: training.exploration-steps", exclusive=False
+    )
     alpha: float = probability(0.55, "weight of the new task against the retained ones", from_second_task=True)
     late_alpha: float = probability(0.55, "the same from task `late-from` on", from_second_task=True)
     late_from: int = positive(5, "first task, counted from one, that uses `late-alpha`", from_second_task=True)

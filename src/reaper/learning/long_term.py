@@ -47,6 +47,8 @@ def in_long_term(context: Context) -> Context:
         optimiser = replace(optimiser, learning_rate=own.learning_rate)
     if own.final_epsilon >= 0:
         training = replace(training, final_epsilon=own.final_epsilon)
+    if own.exploration_steps > 0:
+        training = replace(training, exploration_steps=own.exploration_steps)
     return replace(context, settings=replace(settings, optimiser=optimiser, training=training))
 
 

@@ -148,31 +148,22 @@ def _add_folder(
 # -- into a folder
 
 
-def import_pack(
-    file: Path, out: Path, check_memory: Callable[[FoundMemory], object], *, only_stages: bool = False
-) -> str:
+def import_pack(file: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
     """Unpacks a run or a long-term memory, after all of it was checked; returns a summary.
 
-    `check_memory` raises an error where the weights of a memory do not fit its settings. With `only_stages`, a run that
-    is there takes the finished stages that it needs, from a pack with other settings, too: a stage is named by all
-    that it depends on.
+    `check_memory` raises an error where the weights of a memory do not fit its settings.
     """
     # A hidden folder on the same disk as `out`, so that its contents can be renamed into place.
     home = out if out.is_mount() else out.absolute().parent
     folder = home / f".{out.absolute().name}.{os.getpid()}.part"
     with Pack(file) as pack:
-        if only_stages:
-            if pack.kind == "weights":
-                raise UserError(f"{file} holds one long-term memory; --stages needs the pack of a run")
-            Store.open(out)  # raises an error if there is no run to add to
         with storing(out):
             home.mkdir(parents=True, exist_ok=True)
         with unpacked(pack, folder) as unpacked_folder:
             if pack.kind == "weights":
                 return _move_memory(unpacked_folder, out, check_memory)
-            _check_run(unpacked_folder)
-            incoming = Store.open(unpacked_folder)
-            return _add_stages(incoming, out) if only_stages else _merge(incoming, out)
+            check_run(unpacked_folder)
+            return _merge(Store.open(unpacked_folder), out)
 
 
 def _move_memory(folder: Path, out: Path, check_memory: Callable[[FoundMemory], object]) -> str:
@@ -193,7 +184,7 @@ def _check_folder(folder: ChecksummedDir) -> None:
     folder.check_nothing_else()
 
 
-def _check_run(folder: Path) -> None:
+def check_run(folder: Path) -> None:
     """Verifies every name and checksum of an unpacked run."""
     store = Store.open(folder)
     store.check_records()
@@ -212,23 +203,13 @@ def _merge(incoming: Store, out: Path) -> str:
         added = _merge_stages(incoming, store, incoming.stages())
         for digest in incoming.unfinished_stages():
             if not store.has(digest) and not store.unfinished(digest).exists():
-                _move(incoming.unfinished(digest), store.unfinished(digest))
+                move(incoming.unfinished(digest), store.unfinished(digest))
         for folder in RECORD_FOLDERS:
             for name in set(incoming.record_names(folder)) - set(store.record_names(folder)):
-                _move(incoming.folder / folder / f"{name}.json", store.folder / folder / f"{name}.json")
+                move(incoming.folder / folder / f"{name}.json", store.folder / folder / f"{name}.json")
     finally:
         store.close()
     return f"{runs} runs, {added}"
-
-
-def _add_stages(incoming: Store, out: Path) -> str:
-    """Adds the finished stages that the runs of `out` have in common with the pack."""
-    store = Store.open_for(out, Store.open(out).header)
-    try:
-        needed = {digest for run in store.runs() for digest in run.stages}
-        return _merge_stages(incoming, store, [digest for digest in incoming.stages() if digest in needed])
-    finally:
-        store.close()
 
 
 def _merge_stages(incoming: Store, store: Store, digests: Sequence[str]) -> str:
@@ -245,7 +226,7 @@ def _merge_stages(incoming: Store, store: Store, digests: Sequence[str]) -> str:
             _replace(incoming.path_of(digest), store.path_of(digest))
     new = [digest for digest in digests if digest not in known]
     for digest in new:
-        _move(incoming.path_of(digest), store.path_of(digest))
+        move(incoming.path_of(digest), store.path_of(digest))
     return f"{len(new)} new stages" + (f", {len(known)} known" if known else "")
 
 
@@ -253,11 +234,11 @@ def _replace(source: Path, target: Path) -> None:
     old = target.with_name(f".{target.name}.{os.getpid()}.part")
     with storing(target):
         target.rename(old)
-    _move(source, target)
+    move(source, target)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _move(source: Path, target: Path) -> None:
+def move(source: Path, target: Path) -> None:
     with storing(target):
         source.rename(target)
         sync(target.parent)

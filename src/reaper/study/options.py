@@ -88,6 +88,14 @@ class StudyOptions:
         defines_study=True,
         only_for=STUDIES,
     )
+    reuse: Sequence[Path] = option(
+        (),
+        "packs or output folders, also with other settings, whose finished stages are taken instead of run again: "
+        "teachers, for example",
+        type=Path,
+        metavar="SOURCE",
+        only_for=(*STUDIES, "experiment"),
+    )
     out: Path = option(Path("runs/latest"), "output folder", type=Path)  # noqa: RUF009 - a dataclass field
     device: str = option("auto", "auto, cpu or cuda")
     workers: int | None = option(
@@ -143,6 +151,8 @@ class StudyOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", Path(self.out))
         object.__setattr__(self, "seeds", tuple(self.seeds))
+        sources = [self.reuse] if isinstance(self.reuse, str | Path) else self.reuse
+        object.__setattr__(self, "reuse", tuple(map(Path, sources)))
         if not (math.isfinite(self.fraction) and 0 < self.fraction <= 1):
             raise UserError(f"--fraction must be above 0 and at most 1, not {self.fraction}")
         if self.agent_steps is not None:

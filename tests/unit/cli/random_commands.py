@@ -240,6 +240,7 @@ class RandomCommands:
             "add": ((sandbox.store,), (*sandbox.others, *sandbox.packs)),
             "file": ((*sandbox.packs, "new.reaper"), sandbox.others),
             "path": ((sandbox.store, *sandbox.packs, "pretrained:arcade-3"), sandbox.others),
+            "reuse": ((sandbox.store, sandbox.packs[0]), (*sandbox.packs[1:], *sandbox.others)),
             "continue_from": ((sandbox.store, *sandbox.packs, "pretrained:arcade-3"), sandbox.others),
             "old": (("old",), (*sandbox.others, sandbox.store)),
             "new": (folders, sandbox.others),

@@ -38,6 +38,9 @@ BAD = [
     (["run", "RePR", "--training.num-envs", "2.5"], "takes int"),
     (["run", "RePR", "--training.num-envs"], "needs a value"),
     (["run", "RePR", "--sedes", "1"], "did you mean --seeds"),
+    (["run", "RePR", "--reuse", "nowhere"], "nowhere does not exist"),
+    (["run", "RePR", "--reuse", "."], "is not a run of reaper"),
+    (["run", "RePR", "--reuse", "nowhere", "--dry-run"], "nowhere does not exist"),
     (["run", "RePR", "--device", "cuda"], "no CUDA device"),
     (["run", "RePR", "--device", "toaster"], "unknown --device"),
     (["run", "RePR", "--log", "jsno"], "unknown --log 'jsno'; did you mean 'json'"),
@@ -77,6 +80,22 @@ def test_a_run_with_other_settings_is_refused_and_unharmed(tiny_run, capfd):
     assert main(["run", "RePR", "--tasks", "catch,dodge,frog", "--out", str(tiny_run)]) == 2
     assert "was made with other settings" in capfd.readouterr().err
     assert {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()} == before
+
+
+def test_stages_of_other_folders_are_reused_whatever_the_settings_of_the_rest(tmp_path, capfd):
+    assert main(run_args(tmp_path / "first", "reh")) == 0
+    second = [*run_args(tmp_path / "second", "no-reh"), "--long-term.best-window", "70", "--no-report"]
+    assert main([*second, "--reuse", str(tmp_path / "first"), "--dry-run"]) == 0
+    shown = capfd.readouterr().out
+    assert re.search(r"learn catch \(seed 0\) +in first", shown)
+    assert re.search(r"no-reh: consolidate catch .* to run", shown)
+    assert not (tmp_path / "second").exists()
+    assert main([*second, "--reuse", str(tmp_path / "first")]) == 0
+    stages = [{path.name for path in (tmp_path / out / "stages").iterdir()} for out in ("first", "second")]
+    for digest in (both := stages[0] & stages[1]):
+        times = [(tmp_path / out / "stages" / digest / "provenance.json").read_text() for out in ("first", "second")]
+        assert times[0] == times[1]  # not run again
+    assert len(both) == 3  # the teacher, its evaluation and random play
 
 
 def test_a_damaged_agent_is_refused(tmp_path, capfd):

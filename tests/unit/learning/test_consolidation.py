@@ -127,9 +127,15 @@ def test_a_second_task_changes_the_agent_and_is_added_to_the_memory():
 
 
 def test_long_term_training_may_have_a_learning_rate_and_an_exploration_of_its_own():
-    own = {"long-term.learning-rate": 1e-4, "long-term.final-epsilon": 0.0}
+    own = {"long-term.learning-rate": 1e-4, "long-term.final-epsilon": 0.0, "long-term.exploration-steps": 70}
     changed = in_long_term(replace(CONTEXT, settings=with_overrides(SETTINGS, own))).settings
     assert (changed.optimiser.learning_rate, changed.training.final_epsilon) == (1e-4, 0.0)
-    expected = {"optimiser.learning-rate": 1e-4, "training.final-epsilon": 0.0, **own}
+    assert changed.training.exploration_steps == 70
+    expected = {
+        "optimiser.learning-rate": 1e-4,
+        "training.final-epsilon": 0.0,
+        "training.exploration-steps": 70,
+        **own,
+    }
     assert changed == with_overrides(SETTINGS, expected)  # and nothing else
     assert in_long_term(CONTEXT).settings == CONTEXT.settings

@@ -1,6 +1,5 @@
 """Packing, merging and unpacking stores made by hand."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,36 +72,6 @@ def test_stages_with_other_results_are_not_merged(tmp_path):
     with pytest.raises(UserError, match="the same stage in the pack have different results"):
         import_pack(tmp_path / "a.reaper", tmp_path / "new", lambda found: None)
     assert Store.open(tmp_path / "new").stages() == [TEACHER.digest]
-
-
-def test_a_run_with_other_settings_takes_the_stages_that_it_needs(tmp_path):
-    packed = make(tmp_path / "out", stages=(TEACHER,))
-    unrelated = replace(TEACHER, spec={**TEACHER.spec, "seed": 9})
-    packed.write_stage(unrelated, {"agent": {"w": torch.ones(2)}}, {"rows": []}, Provenance())
-    export_run(tmp_path / "out", tmp_path / "a.reaper")
-    none, own_header = (lambda found: None), replace(HEADER, settings={"long_term": {"alpha": 0.2}})
-    other = Store.open_for(tmp_path / "new", own_header)
-    other.write_run(RUN)
-    other.close()
-    with pytest.raises(UserError, match="made with other settings"):
-        import_pack(tmp_path / "a.reaper", tmp_path / "new", none)
-    assert import_pack(tmp_path / "a.reaper", tmp_path / "new", none, only_stages=True) == "1 new stages"
-    new = Store.open(tmp_path / "new")
-    assert (new.stages(), new.run_names(), new.header) == ([TEACHER.digest], [RUN.name], own_header)
-    assert new.stage(TEACHER.digest).tensors("agent")["w"].tolist() == [0, 1]
-    again = import_pack(tmp_path / "a.reaper", tmp_path / "new", none, only_stages=True)
-    assert again == "0 new stages, 1 known"
-
-
-def test_stages_alone_need_a_run_to_be_added_to(tmp_path):
-    make(tmp_path / "out")
-    export_run(tmp_path / "out", tmp_path / "a.reaper")
-    export_weights(tmp_path / "out", tmp_path / "m.reaper", RunChoice())
-    with pytest.raises(UserError, match="new"):
-        import_pack(tmp_path / "a.reaper", tmp_path / "new", lambda found: None, only_stages=True)
-    assert not (tmp_path / "new").exists()
-    with pytest.raises(UserError, match="holds one long-term memory; --stages needs the pack of a run"):
-        import_pack(tmp_path / "m.reaper", tmp_path / "out", lambda found: None, only_stages=True)
 
 
 def test_one_memory_is_packed_checked_and_moved_to_an_empty_folder(tmp_path):
