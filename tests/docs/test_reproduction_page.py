@@ -21,7 +21,7 @@ PAGE, DATA = ROOT / "docs/reproduction.md", ROOT / "docs/results/data"
 MOST_BYTES = 3_000_000  # of all summaries
 
 
-ARCADE = "arcade-3, preset arcade, the full budget"
+ARCADE = "arcade-3"
 
 
 def levels() -> dict[tuple[str, str], dict[str, float]]:

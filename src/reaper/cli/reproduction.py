@@ -33,11 +33,15 @@ def _compare(arguments: argparse.Namespace) -> None:
     """Prints the claims, and writes the page."""
     from reaper.report.reproduction.claims import claim_lines, summary_sentence
     from reaper.report.reproduction.evidence import read_groups, reported
-    from reaper.report.reproduction.page import reproduction_page
+    from reaper.report.reproduction.page import page_images, reproduction_page
 
     groups = reported(read_groups(arguments.data))
     for line in (*claim_lines(groups), summary_sentence(groups)):
         print(line)
     if arguments.markdown is not None:
+        for name, content in page_images(arguments.data).items():
+            path = arguments.markdown.parent / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(path, content)
         atomic_write(arguments.markdown, reproduction_page(arguments.data).encode())
         print(f"page: {arguments.markdown}")

@@ -5,7 +5,17 @@ from dataclasses import asdict
 
 import pytest
 
-from reaper.report.reproduction.claims import CLAIMS, CONFIRMED, OPEN, REFUTED, claim_lines, differences, with_interval
+from reaper.report.reproduction.claims import (
+    CLAIMS,
+    CONFIRMED,
+    OPEN,
+    REFUTED,
+    claim_lines,
+    claims_table,
+    differences,
+    with_interval,
+)
+from reaper.report.reproduction.claims_figure import claims_figure
 from reaper.report.reproduction.differences import decline, explanations
 from reaper.report.reproduction.evidence import pooled, read_groups, reported
 from reaper.report.reproduction.figure_sections import extend_results, policy_only_results
@@ -123,6 +133,39 @@ def test_conditions_are_compared_seed_by_seed(main_data):
     assert "  confirmed  RePR is close to rehearsal with all items: -0.05 [-0.05, -0.05] (3 seeds)" in lines
 
 
+def test_the_figure_of_claims_has_a_row_per_claim_and_fills_what_is_settled(main_data):
+    groups = read_groups(main_data)
+    (axes,) = claims_figure(groups).axes
+    assert [label.get_text() for label in axes.get_yticklabels()][:3] == [
+        "close to reh",
+        "far above no-reh",
+        "far above ewc",
+    ]
+    marks = [line for line in axes.get_lines() if line.get_label() == "arcade-3"]
+    assert [float(mark.get_xdata()[0]) for mark in marks] == pytest.approx([-0.05, 0.5, 0.21])  # reh, ewc, PR
+    assert all(mark.get_markerfacecolor() == mark.get_color() for mark in marks)
+    papers = [line for line in axes.get_lines() if line.get_label() == "paper"]
+    assert len(papers) == len(CLAIMS)
+
+
+def test_an_open_claim_is_hollow(tmp_path):
+    write(tmp_path / "data", rows_of("RePR", 20, [0.9] * 3) + rows_of("ewc", 20, [0.1] * 3))
+    (axes,) = claims_figure(read_groups(tmp_path / "data")).axes
+    (mark,) = [line for line in axes.get_lines() if line.get_label() == "arcade-3"]
+    assert mark.get_markerfacecolor() != mark.get_color()
+    assert claims_figure([]) is None
+
+
+def test_an_average_over_seeds_is_left_out_where_the_seeds_are_known(main_data):
+    averaged = [{**each, "seed": -1} for each in rows_of("RePR", 0, [0.7] * 3) + rows_of("ewc", 0, [0.1] * 3)]
+    write(main_data, averaged, name="printed", averaged=True, studies=[study("main", seed) for seed in (0, 1)])
+    groups = read_groups(main_data)
+    assert [group.name for group in groups] == ["arcade-3", "arcade-3, seeds 0 and 1 averaged"]
+    assert claims_table(groups).header == ("claim", "paper", "arcade-3")
+    assert claims_table(groups[1:]).header == ("claim", "paper", "arcade-3, seeds 0 and 1 averaged")
+    assert [group.seeds for group in groups] == [[20, 21, 22], [0, 1]]
+
+
 def test_of_two_sources_the_fuller_one_counts(main_data):
     write(main_data, rows_of("RePR", 20, [0.1] * 3)[:-1], name="0-part")
     (group,) = read_groups(main_data)
@@ -146,6 +189,7 @@ def test_other_settings_are_another_group(main_data):
         "arcade-3, preset arcade, the full budget",
         "arcade-3, preset arcade, the full budget, --long-term.alpha 0.5",
     ]
+    assert [group.name for group in read_groups(main_data)] == ["arcade-3", "arcade-3, 1 changed"]
 
 
 def test_atari_counts_the_papers_budget_whatever_the_preset(tmp_path):
@@ -153,6 +197,7 @@ def test_atari_counts_the_papers_budget_whatever_the_preset(tmp_path):
     (group,) = read_groups(tmp_path / "data")
     assert group.share == pytest.approx(0.1)
     assert group.label == "atari-3, preset modern, 0.1 of the paper's budget"
+    assert group.name == "atari-3, modern at 0.1"
 
 
 def test_episodes_of_several_seeds_are_pooled():
@@ -169,7 +214,7 @@ def test_the_score_table_has_shares_and_the_memory_of_the_paper(main_data):
     assert tables["Memory"]["reh"] == ("7.063", "7.063", "7,062,773,448", "yes")
     assert tables["Memory"]["ewc"][:2] == ("0.042", "0.041")
     assert [cells[-1] for name, cells in tables["Memory"].items() if name != "ewc"] == ["yes"] * 8
-    assert section.verdict == "arcade-3, preset arcade, the full budget: 3 confirmed, 0 refuted, 5 open of 8 claims."
+    assert section.verdict == "arcade-3: 3 confirmed, 0 refuted, 5 open of 8 claims."
 
 
 def test_shares_on_atari_are_computed_as_in_the_paper(tmp_path):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reaper.paper.results import average_ratio
-from reaper.report.reproduction.evidence import BySeed, Group
+from reaper.report.reproduction.evidence import BySeed, Group, unreplaced
 from reaper.report.text_table import UNKNOWN, TextTable, number
 from reaper.results.metrics import t_interval
 from reaper.results.summary import AVERAGED
@@ -69,19 +69,24 @@ def with_interval(by_seed: BySeed, decimals: int = 2, signed: bool = False) -> s
     return f"{mean} [{number(low, decimals)}, {number(high, decimals)}] ({len(values)} seeds)"
 
 
+def judged(groups: Sequence[Group]) -> list[Group]:
+    """The groups that say something about a claim."""
+    return [group for group in unreplaced(groups) if any(differences(group, claim.other) for claim in CLAIMS)]
+
+
+def paper_difference(claim: Claim) -> float:
+    """What the paper's own table gives."""
+    return average_ratio("RePR") - average_ratio(claim.other)
+
+
 def claims_table(groups: Sequence[Group]) -> TextTable:
-    """One row per claim, with the paper's own difference and ours in every group."""
-    measured = [group for group in groups if any(differences(group, claim.other) for claim in CLAIMS)]
-    header = ["claim", "paper"]
-    for group in measured:
-        header += [group.label, "verdict"]
+    """One row per claim, with the paper's own difference, and ours with its verdict in every group."""
+    measured = judged(groups)
     rows = []
     for claim in CLAIMS:
-        cells = [f"{claim.text} (`{claim.other}`)", f"{average_ratio('RePR') - average_ratio(claim.other):+.2f}"]
-        for group in measured:
-            found = differences(group, claim.other)
-            cells += [with_interval(found, signed=True), _judged(claim, found)]
-        rows.append(tuple(cells))
+        found = [differences(group, claim.other) for group in measured]
+        cells = [f"{claim.text} (`{claim.other}`)", f"{paper_difference(claim):+.2f}"]
+        rows.append((*cells, *(_with_verdict(claim, values) for values in found)))
     notes = [
         "Differences of averages over tasks, RePR minus the other condition. In the paper's column an average is of "
         "scores divided by those of single-task DQNs; in ours, 0 is random play and 1 a DQN per task. In square "
@@ -90,7 +95,7 @@ def claims_table(groups: Sequence[Group]) -> TextTable:
         f"{MARGIN:.2f} higher. Confirmed or refuted: the whole interval lies on one side of that. Open: it does not, "
         "or there is one seed, or none.",
     ]
-    return TextTable("Claims", tuple(header), rows, notes)
+    return TextTable("Claims", ("claim", "paper", *(group.name for group in measured)), rows, notes)
 
 
 def claim_lines(groups: Sequence[Group]) -> list[str]:
@@ -108,8 +113,10 @@ def claim_lines(groups: Sequence[Group]) -> list[str]:
     return lines
 
 
-def _judged(claim: Claim, found: BySeed) -> str:
-    return f"**{claim.verdict(list(found.values()))}**" if found else f"**{OPEN}**: not run yet"
+def _with_verdict(claim: Claim, found: BySeed) -> str:
+    if not found:
+        return f"**{OPEN}**: not run yet"
+    return f"**{claim.verdict(list(found.values()))}**: {with_interval(found, signed=True)}"
 
 
 def summary_sentence(groups: Sequence[Group]) -> str:
@@ -121,7 +128,7 @@ def summary_sentence(groups: Sequence[Group]) -> str:
             continue
         verdicts = [claim.verdict(list(values.values())) for claim, values in zip(CLAIMS, found, strict=True)]
         counts = ", ".join(f"{verdicts.count(word)} {word}" for word in (CONFIRMED, REFUTED, OPEN))
-        parts.append(f"{group.label}: {counts} of {len(CLAIMS)} claims")
+        parts.append(f"{group.name}: {counts} of {len(CLAIMS)} claims")
     return (
         "; ".join(parts) + "."
         if parts

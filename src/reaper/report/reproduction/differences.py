@@ -30,7 +30,7 @@ def explanations(groups: Sequence[Group], everything: Sequence[Group]) -> list[s
         if group.is_atari or not found:
             continue
         gaps = ", ".join(f"`{n}` {mean_of(group.levels(n)):.2f} (paper: {average_ratio(n):.2f})" for n in found)
-        parts.append(f"On {group.label} these conditions differ from the paper by more than {2 * MARGIN:.2f}: {gaps}.")
+        parts.append(f"On {group.name} these conditions differ from the paper by more than {2 * MARGIN:.2f}: {gaps}.")
         own = [group, *(g for g in groups if (g.sequence, g.preset) == (group.sequence, group.preset))]
         varied = [other for other in everything if other.overrides and other.sequence == group.sequence]
         evidence = [_first(_overlap(g) for g in own), _first(_lambdas(g) for g in own), _shorter(groups)]
@@ -139,7 +139,7 @@ def decline(groups: Sequence[Group], conditions: Sequence[str] = ("RePR", "reh",
         if not steps:
             continue
         rows = [(name, *(number(mean_of(curve.get(step, {}))) for step in steps)) for name, curve in curves.items()]
-        title = f"{group.titles(group.tasks[:1])[0]} while the other games are learnt ({group.label})"
+        title = f"{group.titles(group.tasks[:1])[0]} while the other games are learnt ({group.name})"
         notes = [f"Normalised scores by agent steps since the start; means over {_seeds(curves)} seeds."]
         tables.append(TextTable(title, ("condition", *(f"{step:,}" for step in steps)), rows, notes))
     return tables

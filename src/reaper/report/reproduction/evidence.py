@@ -45,6 +45,15 @@ class Group:
         return ", ".join(part for part in parts if part)
 
     @property
+    def name(self) -> str:
+        """The label in short, for headings; the page's first table says what it stands for."""
+        budget = "" if self.share == 1 else f"at {self.share:g}"
+        preset = " ".join(part for part in (self.preset if self.is_atari else "", budget) if part)
+        changed = self.overrides.count("--")
+        parts = (self.sequence, preset, f"{changed} changed" if changed else "", self.averaged)
+        return ", ".join(part for part in parts if part)
+
+    @property
     def share(self) -> float:
         """The share of the full budget: on Atari that of the paper, whatever the preset."""
         steps = PRESETS[self.preset].short_term.agent_steps if self.preset in PRESETS else PAPER.short_term.agent_steps
@@ -57,6 +66,13 @@ class Group:
     @cached_property
     def finished_conditions(self) -> set[str]:
         return {row["condition"] for row in self.rows if row["kind"] == FINAL}
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """Of its rows, or those that they are averages over."""
+        if self.averaged:
+            return sorted({study.seed for source, _ in self.sources for study in source.studies})
+        return sorted({row["seed"] for row in self.rows})
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -227,6 +243,18 @@ def reported(groups: Sequence[Group]) -> list[Group]:
         return bool(group.overrides) and own is not None and group.finished_conditions <= own
 
     return [group for group in groups if not adds_nothing(group)]
+
+
+def unreplaced(groups: Sequence[Group]) -> list[Group]:
+    """Without averages over seeds of what another group has seed by seed."""
+    by_seed = {
+        (group.sequence, group.preset, group.fraction, group.overrides) for group in groups if not group.averaged
+    }
+    return [
+        group
+        for group in groups
+        if not group.averaged or (group.sequence, group.preset, group.fraction, group.overrides) not in by_seed
+    ]
 
 
 def having(groups: Sequence[Group], conditions: Sequence[str]) -> list[Group]:

@@ -43,7 +43,7 @@ def _course(group: Group, conditions: Sequence[str]) -> TextTable:
     ]
     header = ("condition", *(f"after {k}: {titles[task]}" for k, task in columns))
     notes = ["Normalised scores after one task, two tasks and so on; means over seeds."]
-    return TextTable(f"Scores over the sequence ({group.label})", header, rows, notes)
+    return TextTable(f"Scores over the sequence ({group.name})", header, rows, notes)
 
 
 def _course_verdict(group: Group) -> str:
@@ -56,7 +56,7 @@ def _course_verdict(group: Group) -> str:
     forgot = [name for name in names if kept[name] < 1 - 2 * MARGIN]
     missed = [name for name in names if learnt[name] < 1 - 2 * MARGIN]
     return (
-        f"{group.label}: of {title_first} {_named(forgot, kept)} keep less than 0.80; {title_last} is learnt to less "
+        f"{group.name}: of {title_first} {_named(forgot, kept)} keep less than 0.80; {title_last} is learnt to less "
         f"than 0.80 by {_named(missed, learnt)}."
     )
 
@@ -88,7 +88,7 @@ def _levels(group: Group, conditions: Sequence[str]) -> TextTable:
         if group.after(name)
     ]
     header = ("condition", *group.titles(group.tasks), "average")
-    return TextTable(f"Final scores, normalised ({group.label})", header, rows)
+    return TextTable(f"Final scores, normalised ({group.name})", header, rows)
 
 
 def _average(group: Group, name: str) -> str:
@@ -105,7 +105,7 @@ def _kept(group: Group, conditions: Sequence[str]) -> TextTable:
                 then, now = mean_of(group.task_levels(name, task, k + 1)), mean_of(group.task_levels(name, task))
                 cells.append(f"{number(then)} → {number(now)}")
             rows.append((name, *cells))
-    title = f"Just learnt, and at the end ({group.label})"
+    title = f"Just learnt, and at the end ({group.name})"
     return TextTable(title, ("condition", *group.titles(group.tasks)), rows, ["Normalised; means over seeds."])
 
 
@@ -113,12 +113,12 @@ def _extended_verdict(group: Group) -> str:
     levels = {name: mean_of(group.levels(name)) for name in EXTENDED if group.levels(name)}
     text = ", ".join(f"{name} {value:.2f}" for name, value in levels.items())
     if "RePR-extend" not in levels or len(levels) < 2:
-        return f"{group.label}: incomplete ({text})."
+        return f"{group.name}: incomplete ({text})."
     rest = [value for name, value in levels.items() if name != "RePR-extend"]
     lowest = levels["RePR-extend"] < min(rest)
     gap = min(rest) - levels["RePR-extend"]
     word = f"RePR-extend is the lowest, by {gap:.2f}, as in the paper" if lowest else "RePR-extend is not the lowest"
-    return f"{group.label}: {word} ({text})."
+    return f"{group.name}: {word} ({text})."
 
 
 def policy_only_results(groups: Sequence[Group]) -> Section:
@@ -136,7 +136,7 @@ def policy_only_results(groups: Sequence[Group]) -> Section:
 def _policy_verdict(group: Group) -> str:
     levels = {name: group.levels(name) for name in POLICY_SHORT if group.levels(name)}
     if len(levels) < len(POLICY_SHORT):
-        return f"{group.label}: incomplete."
+        return f"{group.name}: incomplete."
     ours = levels["RePR-policy-short"]
     parts, similar = [], True
     for name in POLICY_SHORT[:2]:
@@ -148,4 +148,4 @@ def _policy_verdict(group: Group) -> str:
         if similar
         else ("unlike in the paper, they are not within 0.10 of each other")
     )
-    return f"{group.label}: {word} ({'; '.join(parts)})."
+    return f"{group.name}: {word} ({'; '.join(parts)})."

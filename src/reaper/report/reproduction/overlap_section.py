@@ -36,7 +36,7 @@ def _our_overlap(group: Group) -> TextTable:
     titles, pairs = dict(zip(group.tasks, group.titles(group.tasks), strict=True)), list(combinations(group.tasks, 2))
     rows = [(name, *(with_interval(group.overlaps(name, p), 3) for p in pairs)) for name in FISHER_OVERLAP]
     header = ("condition", *(f"{titles[a]} & {titles[b]}" for a, b in pairs))
-    return TextTable(f"Our overlap ({group.label})", header, rows, ["95 % intervals over seeds by Student's t."])
+    return TextTable(f"Our overlap ({group.name})", header, rows, ["95 % intervals over seeds by Student's t."])
 
 
 def _overlap_verdict(group: Group) -> str:
@@ -54,6 +54,6 @@ def _overlap_verdict(group: Group) -> str:
     )
     theirs = [value for values in FISHER_OVERLAP.values() for value in values.values()]
     return (
-        f"{group.label}: {what}; values are {min(everything):.2f} to {max(everything):.2f} (paper: "
+        f"{group.name}: {what}; values are {min(everything):.2f} to {max(everything):.2f} (paper: "
         f"{min(theirs):.2f} to {max(theirs):.2f})."
     )

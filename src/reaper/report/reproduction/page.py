@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reaper.report.reproduction.claims import claims_table, summary_sentence
+from reaper.report.reproduction.claims import claims_table, judged, summary_sentence
+from reaper.report.reproduction.claims_figure import ALT, claims_figure
 from reaper.report.reproduction.differences import decline, explanations
 from reaper.report.reproduction.evidence import Group, read_groups, reported
 from reaper.report.reproduction.figure_sections import extend_results, main_results, policy_only_results
@@ -15,9 +16,13 @@ from reaper.report.reproduction.section import Section, duration, section_markdo
 from reaper.report.reproduction.student_section import scratch
 from reaper.report.reproduction.sweep_sections import grids, lscale
 from reaper.report.table_formats import markdown_table
-from reaper.report.text_table import TextTable
+from reaper.report.text_table import UNKNOWN, TextTable
+from reaper.report.theme import LIGHT, as_png, drawing
 from reaper.results.queue import Progress, progress, read_queue
 from reaper.results.studies import read_sources
+from reaper.study.conditions import MAIN
+
+CLAIMS_IMAGE = "images/claims.png"
 
 IMAGES = Section(
     "Fig. real-fake-ims: real and generated states",
@@ -61,7 +66,10 @@ def reproduction_page(folder: Path) -> str:
         "paper there. Their settings were chosen with seeds 0 to 2; seeds from 20 on were not looked at before. "
         "[Deviations](deviations.md) lists what the paper leaves open.",
         f"**In short.** {summary_sentence(groups)}",
+        "## What was run",
+        _table(_groups_table(groups)),
         "## Claims",
+        *_claims_image(groups),
         _table(claims_table(groups)),
     ]
     shown: set[str] = set()
@@ -73,6 +81,42 @@ def reproduction_page(folder: Path) -> str:
     parts += ["## What is next", _queue(queue)]
     parts += [f"**{source.name}.** {source.note}" for source in sources if source.note]
     return "\n\n".join(parts) + "\n"
+
+
+def page_images(folder: Path) -> dict[str, bytes]:
+    """Name relative to the page -> PNG."""
+    with drawing(LIGHT):
+        figure = claims_figure(reported(read_groups(folder)))
+        return {CLAIMS_IMAGE: as_png(figure)} if figure else {}
+
+
+def _claims_image(groups: Sequence[Group]) -> list[str]:
+    if not judged(groups):
+        return []
+    caption = (
+        "*Shaded: where the whole interval must lie to confirm the claim. Filled: confirmed or refuted. Hollow: open. "
+        "One seed has no interval.*"
+    )
+    return [f"![{ALT}]({CLAIMS_IMAGE})", caption]
+
+
+def _groups_table(groups: Sequence[Group]) -> TextTable:
+    """What the short names in headings stand for."""
+    rows = []
+    for group in groups:
+        budget = "the full budget" if group.share == 1 else f"{group.share:g} of the paper's"
+        rows.append(
+            (
+                group.name,
+                group.preset,
+                budget if group.is_atari or group.share == 1 else f"{group.share:g} of the full budget",
+                f"`{group.overrides}`" if group.overrides else "",
+                ", ".join(map(str, group.seeds)),
+                ", ".join(sorted(group.finished_conditions & set(MAIN), key=MAIN.index)) or UNKNOWN,
+            )
+        )
+    header = ("name", "preset", "budget", "settings changed", "seeds", "main conditions")
+    return TextTable("What was run", header, rows)
 
 
 def _table(table: TextTable) -> str:

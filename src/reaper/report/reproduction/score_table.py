@@ -46,7 +46,7 @@ def _main_verdict(found: Sequence[Group]) -> str:
         shares = {name: group.shares(name) for name in MAIN if group.shares(name)}
         text = ", ".join(f"{name} {mean_of(values):.0%}" for name, values in shares.items()).replace("%", " %")
         parts.append(
-            f"On {group.label} the shares of single-task DQNs are: {text}; "
+            f"On {group.name} the shares of single-task DQNs are: {text}; "
             f"{len(MAIN) - len(shares)} of {len(MAIN)} conditions have not been run there."
         )
     return " ".join(parts)
@@ -61,7 +61,7 @@ def _scores_next_to_the_papers(group: Group) -> TextTable:
         cells = [f"{_short(paper)} / {_short(own)}" for paper, own in zip(theirs, ours, strict=True)]
         judged = verdict(TITLES, ours, theirs, group.share) if any(ours) else "not run yet"
         rows.append((name, *cells, judged))
-    title = f"Scores, the paper's / ours ({group.label})"
+    title = f"Scores, the paper's / ours ({group.name})"
     return TextTable(title, ("condition", *TITLES, "verdict"), rows, ["Mean ± standard deviation over episodes."])
 
 
@@ -77,7 +77,7 @@ def _scores(group: Group) -> TextTable:
         if any(own)
     ]
     notes = ["Mean ± standard deviation over all episodes of all seeds. The games are ours, so only shares compare."]
-    return TextTable(f"Scores ({group.label})", ("condition", *group.titles(group.tasks)), rows, notes)
+    return TextTable(f"Scores ({group.name})", ("condition", *group.titles(group.tasks)), rows, notes)
 
 
 def _shares(groups: Sequence[Group]) -> TextTable:
@@ -89,7 +89,7 @@ def _shares(groups: Sequence[Group]) -> TextTable:
         "The paper and Atari: scores divided by those of single-task DQNs, averaged over games. Our own games, where "
         "scores can be negative: 0 is random play, 1 is a DQN per game. 95 % intervals over seeds by Student's t."
     ]
-    header = ("condition", "paper", *(group.label for group in groups))
+    header = ("condition", "paper", *(group.name for group in groups))
     return TextTable("Share of what single-task DQNs reach", header, rows, notes)
 
 

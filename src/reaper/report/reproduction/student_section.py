@@ -63,7 +63,7 @@ def _our_students(group: Group) -> TextTable:
             rows.append((f"{items}, {title}", *cells, number(_shares(group).get((items, place), float("nan")))))
     notes = ["0 is random play, 1 is the student's teacher. 95 % intervals over seeds by Student's t."]
     header = ("trained on", *group.titles(group.tasks), "average")
-    return TextTable(f"Our students, as shares of their teachers ({group.label})", header, rows, notes)
+    return TextTable(f"Our students, as shares of their teachers ({group.name})", header, rows, notes)
 
 
 def _students_verdict(group: Group) -> str:
@@ -73,7 +73,7 @@ def _students_verdict(group: Group) -> str:
     agrees = alone[1] < alone[0] - 0.05
     collapsed = together[1] < together[0] / 2  # the paper: next to nothing is learnt
     return (
-        f"{group.label}: of one game, generated items teach {number(alone[1])} of the teacher's score and real ones "
+        f"{group.name}: of one game, generated items teach {number(alone[1])} of the teacher's score and real ones "
         f"{number(alone[0])}, {'less, as in the paper' if agrees else 'hardly less, unlike in the paper'}; of all "
         f"games at once {number(together[1])} against {number(together[0])}, "
         f"{'the same collapse as in the paper' if collapsed else 'a smaller loss than in the paper'}."

@@ -67,7 +67,7 @@ def _our_alphas(group: Group) -> TextTable:
         rows.append((f"{alpha:g}", *(with_interval(group.task_levels(n, t)) for n in names for t in group.tasks)))
     header = ("alpha", *(f"{base}: {title}" for base in ("PR", "RePR") for title in group.titles(group.tasks)))
     notes = ["Normalised: 0 is random play, 1 is a DQN per game. 95 % intervals over seeds by Student's t."]
-    return TextTable(f"Our two games ({group.label})", header, rows, notes)
+    return TextTable(f"Our two games ({group.name})", header, rows, notes)
 
 
 def _alpha_verdict(group: Group) -> str:
@@ -82,7 +82,7 @@ def _alpha_verdict(group: Group) -> str:
     }
     interferes = level["PR", lowest, new] < level["RePR", lowest, new] - MARGIN
     return (
-        f"{group.label}: at alpha {lowest:g} PR learns {titles[1]} to {number(level['PR', lowest, new])} and RePR to "
+        f"{group.name}: at alpha {lowest:g} PR learns {titles[1]} to {number(level['PR', lowest, new])} and RePR to "
         f"{number(level['RePR', lowest, new])}, {'as' if interferes else 'unlike'} in the paper "
         f"{'worse without a second memory' if interferes else 'where PR is far behind'}; at {highest:g} they keep "
         f"{number(level['PR', highest, old])} and {number(level['RePR', highest, old])} of {titles[0]}."
@@ -95,7 +95,7 @@ def _main_alphas(group: Group) -> TextTable:
         for alpha in MAIN_ALPHAS
         if (levels := group.levels(name := f"RePR alpha={alpha:g}"))
     ]
-    title = f"RePR at the alphas of the main text ({group.label})"
+    title = f"RePR at the alphas of the main text ({group.name})"
     return TextTable(title, ("alpha", *group.titles(group.tasks), "average"), rows)
 
 
@@ -145,7 +145,7 @@ def _grid(group: Group, base: str) -> TextTable:
         "Games: normalised scores. Average: scores between the worst and the best episode of each game's teacher, as "
         "in the paper's appendix; the best average is chosen."
     ]
-    return TextTable(f"{base} ({group.label})", header, rows, notes)
+    return TextTable(f"{base} ({group.name})", header, rows, notes)
 
 
 def _papers_best(base: str) -> str:
@@ -164,4 +164,4 @@ def _grid_verdict(group: Group) -> str:
         compared = f"{with_interval(more, signed=True)} compared with the paper's {theirs}"
         gained = "the paper's own point" if best == theirs else compared
         parts.append(f"{best} is best ({gained}; normalised average {number(mean_of(group.levels(best)))})")
-    return f"{group.label}: {' and '.join(parts)}. Where an interval includes zero, other seeds may choose otherwise."
+    return f"{group.name}: {' and '.join(parts)}. Where an interval includes zero, other seeds may choose otherwise."
