@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from reaper.errors import UserError
+from reaper.errors import StorageFailed, UserError
 from reaper.storage.convert import unpacked
 from reaper.storage.files import storing
 from reaper.storage.pack import check_run, move
@@ -57,15 +57,22 @@ def _add(incoming: Store, store: Store, digests: Collection[str], place: Callabl
     finished = [digest for digest in digests if incoming.has(digest)]
     for digest in finished:
         incoming.stage(digest).check()  # against its checksums
-        place(incoming.path_of(digest), store.path_of(digest))
+        try:
+            place(incoming.path_of(digest), store.path_of(digest))
+        except StorageFailed:
+            if not store.has(digest):  # else a process that shares the store was first
+                raise
     return len(finished)
 
 
 def _copy(source: Path, target: Path) -> None:
     part = _part(target)
-    with storing(target):
-        shutil.copytree(source, part)
-    move(part, target)
+    try:
+        with storing(target):
+            shutil.copytree(source, part)
+        move(part, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _part(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """Taking finished stages from packs and other output folders."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from small_store import EVALUATION, HEADER, MEMORY, TEACHER, make, spoil
 from reaper.errors import DamagedArtefact, UserError
 from reaper.storage.find import RunChoice
 from reaper.storage.manifests import Provenance
-from reaper.storage.pack import export_run, export_weights
+from reaper.storage.pack import export_run, export_weights, move
 from reaper.storage.reuse import reuse_stages, stages_in
 from reaper.storage.store import Store
 
@@ -51,6 +52,19 @@ def test_a_stage_that_is_there_stays(source, new):
     new.write_stage(TEACHER, {"agent": {"w": torch.ones(3)}}, {"rows": []}, Provenance())
     assert reuse_stages(new, NEEDED, source) == 0
     assert new.stage(TEACHER.digest).tensors("agent")["w"].tolist() == [1, 1, 1]
+
+
+def test_another_process_may_be_first(source, new, tmp_path, monkeypatch):
+    """Both share the store and want the same stage."""
+
+    def move_late(start, target):
+        shutil.copytree(make(tmp_path / "theirs", stages=(TEACHER,)).path_of(TEACHER.digest), target)
+        move(start, target)
+
+    monkeypatch.setattr("reaper.storage.reuse.move", move_late)
+    assert reuse_stages(new, NEEDED, source) == 1
+    assert new.stages() == [TEACHER.digest]
+    assert not list(new.folder.rglob("*.part"))
 
 
 def test_a_damaged_stage_is_not_taken(tmp_path, new):
