@@ -217,6 +217,12 @@ def test_the_score_table_has_shares_and_the_memory_of_the_paper(main_data):
     assert section.verdict == "arcade-3: 3 confirmed, 0 refuted, 5 open of 8 claims."
 
 
+def test_conditions_of_our_own_stand_below_the_papers(main_data):
+    write(main_data, rows_of("RePR-plus", 20, [0.95] * 3), name="plus")
+    shares = next(table for table in score_table(read_groups(main_data)).tables if table.title.startswith("Share"))
+    assert shares.rows[-1] == ("RePR-plus", "–", "0.95 (1 seed)")
+
+
 def test_shares_on_atari_are_computed_as_in_the_paper(tmp_path):
     games = ("ALE/RoadRunner-v5", "ALE/Boxing-v5", "ALE/Jamesbond-v5")
     rows = rows_of("RePR", 0, [0.5, 0.5, 1.0], sequence="atari-3", tasks=games)

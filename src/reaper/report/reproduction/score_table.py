@@ -20,6 +20,7 @@ from reaper.tasks.sequence import Sequence as TaskSequence
 from reaper.tasks.task import Task
 
 GIGABYTE = 10**9
+OURS = ("RePR-plus", "RePR-mixed")  # conditions that the paper does not have
 
 
 def score_table(groups: Sequence[Group]) -> Section:
@@ -81,9 +82,11 @@ def _scores(group: Group) -> TextTable:
 
 
 def _shares(groups: Sequence[Group]) -> TextTable:
+    ours = {name: [_summed_up(group, name) for group in groups] for name in (*MAIN, *OURS)}
     rows = [
-        (name, f"{average_ratio(name):.2f}", *(with_interval(_summed_up(group, name)) for group in groups))
-        for name in MAIN
+        (name, f"{average_ratio(name):.2f}" if name in MAIN else UNKNOWN, *map(with_interval, found))
+        for name, found in ours.items()
+        if name in MAIN or any(found)
     ]
     notes = [
         "The paper and Atari: scores divided by those of single-task DQNs, averaged over games. Our own games, where "
