@@ -47,10 +47,10 @@ from reaper.learning.found_memory import check_memory
 from reaper.progress import Event, StageFinished, StageStarted
 from reaper.storage.files import read_checksummed, write_checksummed
 from reaper.storage.pack import import_pack
-from reaper.storage.reuse import reuse_stages
 from reaper.storage.store import Store
 from reaper.study.kinds.base import Stage
 from reaper.study.plan import Plan, plan
+from reaper.study.reuse import reuse_stages
 
 ROOM = 4 * PIECE_BYTES  # of 64 MiB per slice; the rest is for the description and a log
 
@@ -70,9 +70,8 @@ def begin(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
     write_checksummed(arguments.home / DESCRIPTION, description)
     for chain in study.chains:
         store.write_run(chain.record())
-    needed = [stage.digest for stage in study.stages]
-    for source in arguments.reuse:
-        say(f"{reuse_stages(store, needed, source)} stages reused from {source}")
+    for source, count in reuse_stages(store, study.stages, arguments.reuse).items():
+        say(f"{count} stages reused from {source}")
     store.close()
     show(whole_campaign(arguments, study, store))
 

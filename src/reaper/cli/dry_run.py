@@ -16,11 +16,11 @@ from reaper.config.overrides import differences
 from reaper.engines.execute import check_resources, resolve_engine
 from reaper.errors import UserError
 from reaper.report.provenance import duration
-from reaper.storage.reuse import stages_in
 from reaper.storage.store import Store
 from reaper.study.experiments import EXPERIMENTS, TooFewTasks, plan_experiment
 from reaper.study.options import StudyOptions
 from reaper.study.plan import Plan
+from reaper.study.reuse import choose_sources
 
 Row = dict[str, Any]
 
@@ -38,13 +38,9 @@ def open_existing(out: Path, study: Plan) -> tuple[Store | None, str]:
     return store, ""
 
 
-def reusable_stages(study: Plan, options: StudyOptions) -> dict[str, Path]:
-    """Digest -> the first source of --reuse that holds this stage finished."""
-    found: dict[str, Path] = {}
-    for source in options.reuse:
-        for digest in stages_in(source) & {stage.digest for stage in study.stages}:
-            found.setdefault(digest, source)
-    return found
+def reusable_stages(study: Plan, options: StudyOptions, store: Store | None) -> dict[str, Path]:
+    """Digest -> the source of --reuse that it would be taken from."""
+    return choose_sources(study.stages, options.reuse, store.stages() if store else ())
 
 
 # -- reaper experiment --list
@@ -60,7 +56,7 @@ def print_costs(options: StudyOptions, as_json: bool, console: Console) -> None:
             plans[name] = error
     studies = [study for study in plans.values() if isinstance(study, Plan)]
     store, reason = open_existing(options.out, studies[0]) if studies else (None, "")
-    reusable = {digest for study in studies for digest in reusable_stages(study, options)}
+    reusable = {digest for study in studies for digest in reusable_stages(study, options, store)}
     estimator = CostEstimator(store, reusable)
     rows = [_cost_row(name, study, options, estimator) for name, study in plans.items()]
     if as_json:
@@ -132,7 +128,7 @@ def _notes(rows: list[Row]) -> list[str]:
 def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Console) -> None:
     """Every stage, parents first: its title, its parents, and whether it is finished, here or where it is reused."""
     store, reason = open_existing(options.out, study)
-    stages, reusable = study.stages, reusable_stages(study, options)
+    stages, reusable = study.stages, reusable_stages(study, options, store)
     done = {stage.digest for stage in stages if store and store.has(stage.digest)}
     if as_json:
         rows = [
@@ -143,7 +139,7 @@ def print_stages(study: Plan, options: StudyOptions, as_json: bool, console: Con
                 "parents": dict(stage.parents),
                 "settings": stage.spec["settings"],
                 "done": stage.digest in done,
-                "reused_from": None if stage.digest in done else reusable.get(stage.digest),
+                "reused_from": reusable.get(stage.digest),
             }
             for stage in stages
         ]

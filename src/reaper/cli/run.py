@@ -18,12 +18,12 @@ from reaper.engines.base import Listener, split_engine_options
 from reaper.engines.execute import check_resources, execute
 from reaper.errors import UserError
 from reaper.monitoring.listeners import monitor
-from reaper.storage.reuse import reuse_stages, stages_in
 from reaper.storage.store import Store
 from reaper.study.conditions import MAIN
 from reaper.study.experiments import find_experiment, plan_experiment
 from reaper.study.options import DEFAULT_CONDITION, StudyOptions
 from reaper.study.plan import Plan, plan
+from reaper.study.reuse import choose_sources, reuse_stages
 
 
 def demo(arguments: argparse.Namespace, console: Console) -> None:
@@ -136,17 +136,15 @@ def reuse(study: Plan, options: StudyOptions, console: Console | None = None) ->
     if not options.reuse:
         return
     check_resources(study, options)  # this and the sources before anything is written
-    for source in options.reuse:
-        stages_in(source)
-    needed = [stage.digest for stage in study.stages]
+    choose_sources(study.stages, options.reuse, ())
     store = Store.open_for(options.out, study.header, options.share)
     try:
-        for source in options.reuse:
-            count = reuse_stages(store, needed, source)
-            if console:
-                console.print(f"{count} stages reused from {source}", highlight=False, markup=False)
+        taken = reuse_stages(store, study.stages, options.reuse)
     finally:
         store.close()
+    if console:
+        for source, count in taken.items():
+            console.print(f"{count} stages reused from {source}", highlight=False, markup=False)
 
 
 def run_plan(study: Plan, options: StudyOptions, listener: Listener) -> Store:

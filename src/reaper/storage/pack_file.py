@@ -154,6 +154,13 @@ class Pack:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def document(self, name: str) -> Any:
+        """A checksummed JSON file, read without unpacking the rest."""
+        contents = parse_checksummed(b"".join(self._chunks(name, self.files[name].bytes)))
+        if contents is None:
+            raise self.refused(f"{_shown(name)} does not match its checksum")
+        return contents
+
     def refused(self, why: str) -> UserError:
         return UserError(f"{self.path} is not a valid pack of reaper: {why}; nothing was unpacked")
 

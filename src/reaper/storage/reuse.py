@@ -1,7 +1,7 @@
-"""Reusing finished stages of packs and other output folders.
+"""Finished stages of packs and other output folders, for a study that has the same ones.
 
-A stage is named by all that it depends on, so any study that has it can take it from wherever it was run, whatever the
-settings of the rest: teachers for a new method, or a memory that learns one more task.
+A stage is named by all that it depends on, so a study can take it from wherever it was run, whatever the settings of
+the rest: teachers for a new method, or a memory that learns one more task.
 """
 
 from __future__ import annotations
@@ -12,57 +12,58 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from reaper.errors import StorageFailed, UserError
+from reaper.storage.checksummed_dir import MANIFEST
 from reaper.storage.convert import unpacked
 from reaper.storage.files import storing
+from reaper.storage.manifests import FileList
 from reaper.storage.pack import check_run, move
 from reaper.storage.pack_file import PACK_FORMAT, Pack
 from reaper.storage.store import Store
 
 
-def stages_in(source: Path) -> set[str]:
-    """The digests of the finished stages in a pack or an output folder. Packs of earlier versions name them otherwise,
-    so theirs are not known before they are unpacked."""
+def held_stages(source: Path) -> dict[str, frozenset[str]]:
+    """The finished stages in a pack or an output folder: digest -> files that were left out when it was packed."""
     if source.is_dir():
-        return set(Store.open(source).stages())
+        store = Store.open(source)
+        return {digest: frozenset(store.stage(digest).left_out) for digest in store.stages()}
     with _run_pack(source) as pack:
-        return _stages_of(pack)
+        manifests = [Path(name) for name in pack.files if name.startswith("stages/") and name.endswith(MANIFEST)]
+        listed = {path.parts[1]: FileList.from_json(pack.document(str(path)), path) for path in manifests}
+        return {digest: frozenset(files.left_out) for digest, files in listed.items()}
 
 
-def reuse_stages(store: Store, needed: Collection[str], source: Path) -> int:
-    """Adds the stages that are needed, not in the store yet and finished in the source; returns how many."""
-    missing = [digest for digest in needed if not store.has(digest)]
+def take_stages(store: Store, digests: Collection[str], source: Path) -> None:
+    """Adds stages that the source holds to a store that does not have them."""
+    if not digests:
+        return
     if source.is_dir():
-        return _add(Store.open(source), store, missing, _copy)
-    with _run_pack(source) as pack:
-        if pack.format == PACK_FORMAT and not _stages_of(pack) & set(missing):
-            return 0
-        with unpacked(pack, _part(store.folder / source.name)) as folder:
-            check_run(folder)
-            return _add(Store.open(folder), store, missing, move)
+        _add(Store.open(source), store, digests, _copy)
+        return
+    with _run_pack(source) as pack, unpacked(pack, _part(store.folder / source.name)) as folder:
+        check_run(folder)
+        _add(Store.open(folder), store, digests, move)
 
 
 def _run_pack(source: Path) -> Pack:
-    pack = Pack(source)
+    pack, why = Pack(source), ""
     if pack.kind == "weights":
+        why = "holds one long-term memory; --reuse needs a run, --continue-from takes a memory"
+    elif pack.format != PACK_FORMAT:
+        why = "was packed by an earlier version; `reaper import` unpacks it to a folder that --reuse takes"
+    if why:
         pack.close()
-        raise UserError(f"{source} holds one long-term memory; --reuse needs a run, --continue-from takes a memory")
+        raise UserError(f"{source} {why}")
     return pack
 
 
-def _stages_of(pack: Pack) -> set[str]:
-    return {Path(name).parts[1] for name in pack.files if name.startswith("stages/")}
-
-
-def _add(incoming: Store, store: Store, digests: Collection[str], place: Callable[[Path, Path], None]) -> int:
-    finished = [digest for digest in digests if incoming.has(digest)]
-    for digest in finished:
+def _add(incoming: Store, store: Store, digests: Collection[str], place: Callable[[Path, Path], None]) -> None:
+    for digest in digests:
         incoming.stage(digest).check()  # against its checksums
         try:
             place(incoming.path_of(digest), store.path_of(digest))
         except StorageFailed:
             if not store.has(digest):  # else a process that shares the store was first
                 raise
-    return len(finished)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -10,13 +10,12 @@ from small_store import EVALUATION, HEADER, MEMORY, TEACHER, make, spoil
 from reaper.errors import DamagedArtefact, UserError
 from reaper.storage.find import RunChoice
 from reaper.storage.manifests import Provenance
-from reaper.storage.pack import export_run, export_weights, move
-from reaper.storage.reuse import reuse_stages, stages_in
+from reaper.storage.pack import export_run, export_stages, export_weights, import_pack, move
+from reaper.storage.reuse import held_stages, take_stages
 from reaper.storage.store import Store
 
-OTHER = replace(TEACHER, spec={**TEACHER.spec, "seed": 9})  # of no interest to the new study
+OTHER = replace(TEACHER, spec={**TEACHER.spec, "seed": 9})
 OWN_HEADER = replace(HEADER, settings={"long_term": {"alpha": 0.2}})
-NEEDED = [TEACHER.digest, MEMORY.digest]
 
 
 @pytest.fixture(params=["folder", "pack"])
@@ -37,21 +36,25 @@ def new(tmp_path):
     store.close()
 
 
-def test_stages_that_are_needed_are_taken_whatever_the_settings_of_the_rest(source, new):
-    assert stages_in(source) == {TEACHER.digest, OTHER.digest}
-    assert reuse_stages(new, NEEDED, source) == 1
+def test_stages_are_taken_whatever_the_settings_of_the_rest(source, new):
+    complete = {TEACHER.digest: frozenset(), OTHER.digest: frozenset()}
+    assert held_stages(source) == complete
+    take_stages(new, [TEACHER.digest], source)
     assert (new.stages(), new.run_names(), new.header) == ([TEACHER.digest], [], OWN_HEADER)
     assert new.stage(TEACHER.digest).tensors("agent")["w"].tolist() == [0, 1]
-    assert new.stage(TEACHER.digest).provenance().seconds == 2.0  # also of the run that made it
-    assert stages_in(source) == {TEACHER.digest, OTHER.digest}  # it is only read
+    assert new.stage(TEACHER.digest).provenance().seconds == 2.0  # of the run that made it
+    assert held_stages(source) == complete  # it is only read
     assert not list(new.folder.rglob("*.part"))
-    assert reuse_stages(new, NEEDED, source) == 0  # all that there is has been taken
 
 
-def test_a_stage_that_is_there_stays(source, new):
-    new.write_stage(TEACHER, {"agent": {"w": torch.ones(3)}}, {"rows": []}, Provenance())
-    assert reuse_stages(new, NEEDED, source) == 0
-    assert new.stage(TEACHER.digest).tensors("agent")["w"].tolist() == [1, 1, 1]
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_what_a_stage_lacks_is_known(tmp_path, as_folder):
+    some = tmp_path / "some.reaper"
+    export_stages(make(tmp_path / "out"), some, {TEACHER.digest: ["rows.json"], EVALUATION.digest: ["rows.json"]})
+    if as_folder:
+        import_pack(some, tmp_path / "some", lambda found: None)
+    held = held_stages(tmp_path / "some" if as_folder else some)
+    assert held == dict.fromkeys([TEACHER.digest, EVALUATION.digest], frozenset({"agent.safetensors"}))
 
 
 def test_another_process_may_be_first(source, new, tmp_path, monkeypatch):
@@ -62,7 +65,7 @@ def test_another_process_may_be_first(source, new, tmp_path, monkeypatch):
         move(start, target)
 
     monkeypatch.setattr("reaper.storage.reuse.move", move_late)
-    assert reuse_stages(new, NEEDED, source) == 1
+    take_stages(new, [TEACHER.digest], source)
     assert new.stages() == [TEACHER.digest]
     assert not list(new.folder.rglob("*.part"))
 
@@ -70,19 +73,18 @@ def test_another_process_may_be_first(source, new, tmp_path, monkeypatch):
 def test_a_damaged_stage_is_not_taken(tmp_path, new):
     spoil(make(tmp_path / "out"), MEMORY)
     with pytest.raises(DamagedArtefact):
-        reuse_stages(new, [MEMORY.digest], tmp_path / "out")
+        take_stages(new, [MEMORY.digest], tmp_path / "out")
     assert new.stages() == []
-    assert reuse_stages(new, [TEACHER.digest, EVALUATION.digest], tmp_path / "out") == 2  # others are
+    take_stages(new, [TEACHER.digest, EVALUATION.digest], tmp_path / "out")  # others are
+    assert len(new.stages()) == 2
 
 
-def test_what_is_no_run_is_refused(tmp_path, new):
+def test_what_is_no_run_is_refused(tmp_path):
     make(tmp_path / "out")
     export_weights(tmp_path / "out", tmp_path / "m.reaper", RunChoice())
-    for use in (stages_in, lambda source: reuse_stages(new, NEEDED, source)):
-        with pytest.raises(UserError, match="holds one long-term memory; --reuse needs a run, --continue-from takes"):
-            use(tmp_path / "m.reaper")
-        with pytest.raises(UserError, match="not a run of reaper"):
-            use(tmp_path)
-        with pytest.raises(UserError, match="does not exist"):
-            use(tmp_path / "missing.reaper")
-    assert new.stages() == []
+    with pytest.raises(UserError, match="holds one long-term memory; --reuse needs a run, --continue-from takes"):
+        held_stages(tmp_path / "m.reaper")
+    with pytest.raises(UserError, match="not a run of reaper"):
+        held_stages(tmp_path)
+    with pytest.raises(UserError, match="does not exist"):
+        held_stages(tmp_path / "missing.reaper")
