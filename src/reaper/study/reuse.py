@@ -11,6 +11,7 @@ from reaper.study.kinds.base import Stage
 from reaper.study.kinds.evaluate import EVALUATE
 
 AGENT = "agent.safetensors"
+PICTURES = "states.safetensors"  # generated states, which only a report reads
 
 
 def choose_sources(stages: Sequence[Stage], sources: Sequence[Path], finished: Collection[str]) -> dict[str, Path]:
@@ -38,10 +39,10 @@ def choose_sources(stages: Sequence[Stage], sources: Sequence[Path], finished: C
 
 
 def _suffices(left_out: Collection[str], readers: Sequence[Stage]) -> bool:
-    """An evaluation reads the agent, and other stages may read anything."""
+    """An evaluation reads the agent, and other stages may read anything but pictures."""
     if all(reader.kind == EVALUATE.name for reader in readers):
         return not readers or AGENT not in left_out
-    return not left_out
+    return not set(left_out) - {PICTURES}
 
 
 def reuse_stages(store: Store, stages: Sequence[Stage], sources: Sequence[Path]) -> dict[Path, int]:

@@ -42,9 +42,7 @@ def chosen(monkeypatch):
 def test_what_is_complete_is_taken_from_the_first_source_that_has_it(chosen):
     assert chosen({"teacher": ()}, {"teacher": (), "first": ()}) == {"teacher": "a", "first": "b"}
     assert chosen({"teacher": (), "first": ()}, finished=["teacher"]) == {"first": "a"}
-    assert chosen({"teacher": ["agent.safetensors"]}, {"teacher": ()}) == {
-        "teacher": "b"
-    }  # a complete one is preferred
+    assert chosen({"teacher": ["states.safetensors"]}, {"teacher": ()}) == {"teacher": "b"}  # a complete one first
 
 
 def test_a_stage_without_its_agent_is_not_taken_where_something_left_to_run_reads_it(chosen):
@@ -58,3 +56,7 @@ def test_an_evaluation_reads_the_agent_only(chosen):
     assert chosen({"first": ["agent.safetensors"]}, finished=["second"]) == {}
     assert chosen({"first": ["retained.safetensors"]}, finished=["scores"]) == {}  # the second task continues from it
     assert chosen({"first": ["retained.safetensors"], "second": ()}) == {"first": "a", "second": "a"}
+
+
+def test_pictures_are_read_by_no_stage(chosen):
+    assert chosen({"first": ["states.safetensors"]}) == {"first": "a"}
