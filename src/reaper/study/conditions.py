@@ -88,6 +88,11 @@ class Condition:
         """The retention method with the hyper-parameters that the settings of a run give it."""
         return RETENTIONS.configure(RETENTIONS.name_of(self.retention), settings)
 
+    @property
+    def uses_generator(self) -> bool:
+        """Whether it depends on a generator and rehearses what that generates."""
+        return self.retention.uses_generator or self.make_objective().needs_generator
+
     def axes(self) -> dict[str, str]:
         """The axes that a long-term memory depends on besides its settings, by registered name."""
         retention = RETENTIONS.name_of(self.retention)

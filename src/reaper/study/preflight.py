@@ -31,11 +31,13 @@ def memory_bytes(chain: Chain, tasks: int) -> int:
 
 
 def working_bytes(chain: Chain) -> int:
-    """The most that one stage holds at once: replay buffer, rehearsed items and the long-term memory."""
+    """The most that one stage holds at once: replay buffer, pseudo-items and the long-term memory."""
     settings, tasks = chain.settings, len(chain.sequence.tasks)
-    items = settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.num_actions)
     # The replay buffer exists twice while a checkpoint is written.
-    return 2 * _replay_bytes(chain) + 2 * items + 2 * memory_bytes(chain, tasks)
+    size = 2 * _replay_bytes(chain) + 2 * memory_bytes(chain, tasks)
+    if chain.condition.uses_generator:
+        size += 2 * settings.generator.pseudo_items * (item_bytes(settings) + 4 * chain.sequence.num_actions)
+    return size
 
 
 def _replay_bytes(chain: Chain) -> int:

@@ -90,6 +90,20 @@ def test_only_unfinished_learning_needs_memory(all_conditions, tmp_path):
         check_space(study.chains, tmp_path, workers=1, free_memory=1)
 
 
+def test_only_conditions_with_a_generator_need_memory_for_pseudo_items():
+    from reaper.study.preflight import working_bytes
+
+    def needed(condition, items):
+        (chain,) = plan_tiny([condition], "catch,dodge", overrides={"generator.pseudo-items": items}).chains
+        return working_bytes(chain)
+
+    for condition in ("no-reh", "ewc", "reh-limit"):
+        assert needed(condition, 1_000_000) == needed(condition, 1)
+    for condition in ("RePR", "DGDMN"):
+        item = 2 * 16 * 16 + 4 * 6  # two frames, and an output for each of six actions
+        assert needed(condition, 1_001) - needed(condition, 1) == 2 * 1_000 * item
+
+
 def test_the_first_long_term_agent_is_the_first_teacher(all_conditions):
     for result in read_results(all_conditions):
         if result.name in ("RePR", "PR", "DGDMN", "ewc-policy-short"):

@@ -34,9 +34,9 @@ class ConsolidateStage(StageKind):
         parents: Mapping[str, Stage | None],
     ) -> Stage:
         """`tasks` are those learnt before and, last, the new one; parents are `memory`, `teacher`, `generator`."""
-        retention, axes = condition.retention, condition.axes()
+        axes = condition.axes()
         methods = [axes["retention"]]
-        if retention.uses_generator or condition.make_objective().needs_generator:
+        if condition.uses_generator:
             methods.append(inputs.settings.generator.name)
         owner = condition.name
         if not parents.get("memory"):
