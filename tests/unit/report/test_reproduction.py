@@ -16,9 +16,10 @@ from reaper.report.reproduction.claims import (
     with_interval,
 )
 from reaper.report.reproduction.claims_figure import claims_figure
+from reaper.report.reproduction.course_figure import average_so_far, course_figure
 from reaper.report.reproduction.differences import decline, explanations
 from reaper.report.reproduction.evidence import pooled, read_groups, reported
-from reaper.report.reproduction.figure_sections import extend_results, policy_only_results
+from reaper.report.reproduction.figure_sections import extend_results, main_results, policy_only_results
 from reaper.report.reproduction.overlap_section import fisher_overlap
 from reaper.report.reproduction.page import reproduction_page
 from reaper.report.reproduction.score_table import score_table
@@ -154,6 +155,23 @@ def test_an_open_claim_is_hollow(tmp_path):
     (mark,) = [line for line in axes.get_lines() if line.get_label() == "arcade-3"]
     assert mark.get_markerfacecolor() != mark.get_color()
     assert claims_figure([]) is None
+
+
+def test_averages_over_the_tasks_learnt_so_far(main_data):
+    (group,) = read_groups(main_data)
+    assert average_so_far(group, "ewc", 2) == pytest.approx(1.0)  # both tasks are learnt, and neither forgotten
+    assert average_so_far(group, "ewc", 3) == pytest.approx(0.4)
+    (panel,) = (axes for axes in course_figure([group]).axes if axes.get_visible())
+    assert [text.get_text() for text in panel.texts] == ["ewc", "PR", "RePR", "reh"]  # from below
+    assert course_figure([]) is None
+
+
+def test_many_tasks_are_averaged_in_the_table(tmp_path):
+    games = tuple("abcde")
+    write(tmp_path / "data", rows_of("RePR", 20, [1.0, 0.9, 0.8, 0.7, 0.6], sequence="arcade-5", tasks=games))
+    (table,) = main_results(read_groups(tmp_path / "data")).tables
+    assert table.rows == [("RePR", "1.00", "1.00", "1.00", "1.00", "0.80")]
+    assert table.header[:2] == ("condition", "after a")
 
 
 def test_an_average_over_seeds_is_left_out_where_the_seeds_are_known(main_data):

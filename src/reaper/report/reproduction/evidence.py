@@ -21,6 +21,7 @@ from reaper.study.conditions import MAIN
 
 BySeed = dict[int, float]
 REFERENCES = ("single", "random")
+OURS = ("RePR-plus", "RePR-mixed")  # conditions that the paper does not have
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from reaper.report.reproduction.claims import MARGIN, with_interval
-from reaper.report.reproduction.evidence import Group, having, mean_of
+from reaper.report.reproduction.course_figure import ALT, average_so_far
+from reaper.report.reproduction.evidence import OURS, Group, having, mean_of
 from reaper.report.reproduction.section import Section
 from reaper.report.text_table import TextTable, number
 from reaper.study.conditions import MAIN
 
+COURSE_IMAGE = "images/main-results.png"
+CAPTION = (
+    "*Normalised scores, averaged over the tasks learnt so far and over seeds; dashed: a DQN per task, dotted: random "
+    "play.*"
+)
+MOST_COLUMNS = 4  # tasks in a table with a column for each pair of tasks
 EXTENDED = ("reh-extend", "RePR-extend", "reh-extend-policy", "RePR-extend-policy")
 POLICY_SHORT = ("ewc-policy-short", "online-ewc-policy-short", "RePR-policy-short")
 
@@ -20,7 +27,7 @@ POLICY_SHORT = ("ewc-policy-short", "online-ewc-policy-short", "RePR-policy-shor
 
 def main_results(groups: Sequence[Group]) -> Section:
     found = having(groups, MAIN)
-    tables = [_course(group, MAIN) for group in found]
+    tables = [_course(group, (*MAIN, *OURS)) for group in found]
     return Section(
         "Fig. main-results: scores over the sequence",
         "main",
@@ -29,11 +36,14 @@ def main_results(groups: Sequence[Group]) -> Section:
         "learn the new game less well, and `reh-limit` forgets the first game.",
         tables,
         " ".join(_course_verdict(group) for group in found) or "Not run yet.",
+        [f"![{ALT}]({COURSE_IMAGE})", CAPTION] if found else [],
     )
 
 
 def _course(group: Group, conditions: Sequence[str]) -> TextTable:
-    """Normalised scores after each task on the tasks learnt so far."""
+    """Normalised scores after each task on the tasks learnt so far: each, or where there are many, their average."""
+    if len(group.tasks) > MOST_COLUMNS:
+        return _averages(group, conditions)
     titles = dict(zip(group.tasks, group.titles(group.tasks), strict=True))
     columns = [(k + 1, task) for k in range(len(group.tasks)) for task in group.tasks[: k + 1]]
     rows = [
@@ -44,6 +54,16 @@ def _course(group: Group, conditions: Sequence[str]) -> TextTable:
     header = ("condition", *(f"after {k}: {titles[task]}" for k, task in columns))
     notes = ["Normalised scores after one task, two tasks and so on; means over seeds."]
     return TextTable(f"Scores over the sequence ({group.name})", header, rows, notes)
+
+
+def _averages(group: Group, conditions: Sequence[str]) -> TextTable:
+    after = range(1, len(group.tasks) + 1)
+    rows = [
+        (name, *(number(average_so_far(group, name, k)) for k in after)) for name in conditions if group.after(name)
+    ]
+    header = ("condition", *(f"after {title}" for title in group.titles(group.tasks)))
+    notes = ["Averages over the tasks learnt so far of normalised scores; means over seeds."]
+    return TextTable(f"Average over the sequence ({group.name})", header, rows, notes)
 
 
 def _course_verdict(group: Group) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from reaper.report.reproduction.claims import claims_table, judged, summary_sentence
 from reaper.report.reproduction.claims_figure import ALT, claims_figure
+from reaper.report.reproduction.course_figure import course_figure
 from reaper.report.reproduction.differences import decline, explanations
 from reaper.report.reproduction.evidence import Group, read_groups, reported
-from reaper.report.reproduction.figure_sections import extend_results, main_results, policy_only_results
+from reaper.report.reproduction.figure_sections import COURSE_IMAGE, extend_results, main_results, policy_only_results
 from reaper.report.reproduction.overlap_section import fisher_overlap
 from reaper.report.reproduction.score_table import score_table
 from reaper.report.reproduction.section import Section, duration, section_markdown
@@ -85,9 +86,10 @@ def reproduction_page(folder: Path) -> str:
 
 def page_images(folder: Path) -> dict[str, bytes]:
     """Name relative to the page -> PNG."""
+    groups = reported(read_groups(folder))
     with drawing(LIGHT):
-        figure = claims_figure(reported(read_groups(folder)))
-        return {CLAIMS_IMAGE: as_png(figure)} if figure else {}
+        figures = {CLAIMS_IMAGE: claims_figure(groups), COURSE_IMAGE: course_figure(groups)}
+        return {name: as_png(figure) for name, figure in figures.items() if figure}
 
 
 def _claims_image(groups: Sequence[Group]) -> list[str]:

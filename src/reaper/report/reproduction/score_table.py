@@ -9,7 +9,7 @@ from reaper.config.presets import PAPER
 from reaper.paper.results import SCORES, SINGLE, TASKS, TITLES, Score, average_ratio
 from reaper.report.paper_comparison import verdict
 from reaper.report.reproduction.claims import summary_sentence, with_interval
-from reaper.report.reproduction.evidence import BySeed, Group, having, mean_of
+from reaper.report.reproduction.evidence import OURS, BySeed, Group, having, mean_of
 from reaper.report.reproduction.section import Section
 from reaper.report.text_table import UNKNOWN, TextTable
 from reaper.report.text_table import score as score_text
@@ -20,7 +20,6 @@ from reaper.tasks.sequence import Sequence as TaskSequence
 from reaper.tasks.task import Task
 
 GIGABYTE = 10**9
-OURS = ("RePR-plus", "RePR-mixed")  # conditions that the paper does not have
 
 
 def score_table(groups: Sequence[Group]) -> Section:
@@ -71,7 +70,7 @@ def _short(value: Score | None) -> str:
 
 
 def _scores(group: Group) -> TextTable:
-    cells = {name: [group.score(name, task) for task in group.tasks] for name in (*MAIN, "single", "random")}
+    cells = {name: [group.score(name, task) for task in group.tasks] for name in (*MAIN, *OURS, "single", "random")}
     rows = [
         (name, *(UNKNOWN if cell is None else score_text(*cell, 1) for cell in own))
         for name, own in cells.items()
