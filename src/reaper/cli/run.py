@@ -15,7 +15,7 @@ from rich.console import Console
 
 from reaper.cli.display import show_progress
 from reaper.engines.base import Listener, split_engine_options
-from reaper.engines.execute import check_resources, execute
+from reaper.engines.execute import execute, resolve_engine
 from reaper.errors import UserError
 from reaper.monitoring.listeners import monitor
 from reaper.storage.store import Store
@@ -135,7 +135,7 @@ def reuse(study: Plan, options: StudyOptions, console: Console | None = None) ->
     """Takes the stages that the study has in common with the sources of --reuse."""
     if not options.reuse:
         return
-    check_resources(study, options)  # this and the sources before anything is written
+    resolve_engine(study, options)  # bad options and sources are refused before anything is written
     choose_sources(study.stages, options.reuse, ())
     store = Store.open_for(options.out, study.header, options.share)
     try:

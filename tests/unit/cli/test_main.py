@@ -98,6 +98,14 @@ def test_stages_of_other_folders_are_reused_whatever_the_settings_of_the_rest(tm
     assert len(both) == 3  # the teacher, its evaluation and random play
 
 
+def test_what_is_reused_needs_no_memory(tiny_run, tmp_path, monkeypatch, capfd):
+    words = run_args(tmp_path / "run", "RePR", tasks="catch,dodge,frog")
+    monkeypatch.setattr("reaper.engines.execute.free_memory", lambda device: 1)
+    assert main(words) == 2
+    assert "GB of memory" in capfd.readouterr().err
+    assert main([*words, "--reuse", str(tiny_run)]) == 0
+
+
 def test_a_damaged_agent_is_refused(tmp_path, capfd):
     from conftest import run_tiny
 
