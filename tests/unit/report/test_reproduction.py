@@ -312,6 +312,17 @@ def test_overlap_in_either_order(tmp_path):
     assert "values are 0.40 to 0.90 (paper: 0.11 to 0.75)" in section.verdict
 
 
+def test_overlap_in_one_order_says_so(tmp_path):
+    pairs = {("catch", "dodge"): 0.2, ("catch", "shooter"): 0.4, ("dodge", "shooter"): 0.3}
+    rows = [
+        row("RePR", 20, 0.0, kind="overlap", after_task=first, task=second, mean=value)
+        for (first, second), value in pairs.items()
+    ]
+    write(tmp_path / "data", rows)
+    section = fisher_overlap(read_groups(tmp_path / "data"))
+    assert "Catch and Shooter overlap most, in the one order that has been run" in section.verdict
+
+
 def test_alphas_of_two_tasks(tmp_path):
     two, rows = ("catch", "dodge"), []
     for alpha, pr in ((0.65, 0.4), (0.95, 1.0)):
