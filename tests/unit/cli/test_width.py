@@ -180,7 +180,7 @@ def test_long_cells_wrap_between_words():
 def test_planned_stages_and_costs(six_tasks: Sequence, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("reaper.study.plan.find_sequence", lambda text: six_tasks)
     study = plan_experiment("extended", StudyOptions(device="cpu", overrides={"long-term.alpha": 0.2}))
-    assert_fits(lines(dry_run._stage_table(study, set()), dry_run._settings_table(study)))
+    assert_fits(lines(dry_run._stage_table(study, {}), dry_run._settings_table(study)))
     row = {"stages": 1000, "done": 10, "left": 990, "agent_steps": 2_700_000_000, "generator_steps": 12_600_000}
     rows = [{"name": name, "tasks": six_tasks.name, "hours": 70.5, **row} for name in EXPERIMENTS]
     assert_fits(lines(dry_run._cost_table(rows)))
